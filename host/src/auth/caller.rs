@@ -1,0 +1,97 @@
+//! The verified caller. Its fields are private and its constructors stay inside `auth`: holding one is the proof
+//! that identity was checked.
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::model::TenantId;
+use crate::store::TaskOwner;
+
+/// Cheap to clone: every request carries one.
+#[derive(Clone)]
+pub struct Caller(Arc<Inner>);
+
+struct Inner {
+    tenant: TenantId,
+    subject: String,
+    /// `None` for the local principal, which holds every scope.
+    scopes: Option<BTreeSet<String>>,
+    identity: Identity,
+}
+
+/// How the caller proved who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// The user who started the process (stdio), or `--auth none` on loopback.
+    Local,
+    /// An access token, valid until then (skew included).
+    Token { expires_at: Timestamp },
+    /// The caller of a task that outlived its request; its token was verified when the task was created.
+    Task,
+}
+
+impl Caller {
+    /// The single user of a local bridge.
+    pub fn local() -> Self {
+        Caller(Arc::new(Inner {
+            tenant: TenantId::LOCAL,
+            subject: "local".into(),
+            scopes: None,
+            identity: Identity::Local,
+        }))
+    }
+
+    #[allow(dead_code)]
+    pub(super) fn from_token(
+        tenant: TenantId,
+        subject: String,
+        scopes: BTreeSet<String>,
+        expires_at: Timestamp,
+    ) -> Self {
+        Caller(Arc::new(Inner { tenant, subject, scopes: Some(scopes), identity: Identity::Token { expires_at } }))
+    }
+
+    /// The caller of a stored task, rebuilt from the row that the bridge itself wrote.
+    pub fn of_task(owner: &TaskOwner, scopes: Option<BTreeSet<String>>) -> Self {
+        Caller(Arc::new(Inner {
+            tenant: owner.tenant,
+            subject: owner.subject.clone(),
+            scopes,
+            identity: Identity::Task,
+        }))
+    }
+
+    pub fn tenant(&self) -> TenantId {
+        self.0.tenant
+    }
+    pub fn subject(&self) -> &str {
+        &self.0.subject
+    }
+    pub fn identity(&self) -> &Identity {
+        &self.0.identity
+    }
+    pub fn is_local(&self) -> bool {
+        self.0.scopes.is_none()
+    }
+    pub fn has_scope(&self, scope: &str) -> bool {
+        self.0.scopes.as_ref().is_none_or(|held| held.contains(scope))
+    }
+    /// `None`: all of them.
+    pub fn scopes(&self) -> Option<&BTreeSet<String>> {
+        self.0.scopes.as_ref()
+    }
+    pub fn task_owner(&self) -> TaskOwner {
+        TaskOwner { tenant: self.tenant(), subject: self.subject().to_owned() }
+    }
+    /// First 16 hex digits of SHA-256 over tenant and subject: enough to tell callers apart in the audit log
+    /// without naming them.
+    pub fn subject_hash16(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.tenant().0.as_bytes());
+        hash.update([0x1f]);
+        hash.update(self.subject().as_bytes());
+        hex::encode(&hash.finalize()[..8])
+    }
+}
