@@ -79,6 +79,7 @@ reasons! {
     ConfirmationRequired, "confirmation_required", AuthzDenied, "This tool needs a person's confirmation: pass a confirmation token, or use a client that supports elicitation.";
     ConfirmationInvalid, "confirmation_invalid", AuthzDenied, "Get a new confirmation token for exactly these arguments; each works once, for 60 seconds.";
     UserDeclined, "user_declined", AuthzDenied, "The user declined this call; do not repeat it unasked.";
+    ToolDenied, "tool_denied", AuthzDenied, "The tool itself refuses this; the message says why.";
     OriginForbidden, "origin_forbidden", AuthzDenied, "Ask the operator to allow this origin with --cors-origin, or this host with --allowed-host.";
 
     Timeout, "timeout", UpstreamUnavailable, "The service behind this tool did not answer in time; try again in a moment.";
@@ -90,6 +91,7 @@ reasons! {
     Busy, "busy", UpstreamUnavailable, "Too many calls at once; wait for retry_after_ms, then call again.";
 
     PluginTrapped, "plugin_trapped", InternalError, "The tool crashed. Tell the operator the trace id.";
+    ToolFailed, "tool_failed", InternalError, "The tool failed in a way that it did not foresee. Tell the operator the trace id.";
     OutOfFuel, "out_of_fuel", InternalError, "The tool used up its computing budget. Ask for less in one call, or have the operator raise the plugin's fuel limit.";
     OutOfMemory, "out_of_memory", InternalError, "The tool used up its memory. Ask for less in one call, or have the operator raise the plugin's memory limit.";
     StackOverflow, "stack_overflow", InternalError, "The tool recursed too deeply. Ask for less nested input, and tell the plugin's author the trace id.";

@@ -5,7 +5,9 @@
 //! `model`, `error`, `config` and `telemetry` are known to all and know none of them.
 
 pub mod auth;
+pub mod config;
 pub mod error;
 pub mod model;
+pub mod runtime;
 pub mod store;
 pub mod upstreams;

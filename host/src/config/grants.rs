@@ -1,0 +1,131 @@
+//! What the operator lets a plugin do: deny by default, one entry per plugin in `plugins.toml`.
+//!
+//! Plain data. Reading the file is `config`'s job; enforcing it is `runtime`'s and `upstreams`'.
+
+use secrecy::SecretString;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Everything that one plugin may reach, and how much of it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Grants {
+    /// Upstreams by the name that the plugin uses. Import: `cyberos:plugin/http-fetch`.
+    pub upstreams: BTreeMap<String, UpstreamGrant>,
+    /// The CUO supervisor. Import: `cyberos:plugin/spawn-cuo`.
+    pub cuo: bool,
+    /// Append to the caller's audit log. Import: `cyberos:plugin/audit-append`.
+    pub audit_append: bool,
+    /// Read the caller's audit log. Import: `cyberos:plugin/audit-read`.
+    pub audit_read: bool,
+    /// Directories, by the absolute path that the plugin sees.
+    pub directories: BTreeMap<String, DirectoryGrant>,
+    /// Environment variables that the plugin sees.
+    pub environment: BTreeMap<String, String>,
+    /// Values for `cyberos:plugin/config`.
+    pub config: BTreeMap<String, String>,
+    /// Tools may have names outside `cyberos.<module>.<verb>`.
+    pub any_tool_name: bool,
+    pub limits: Limits,
+}
+
+/// One HTTP service that a plugin may ask.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpstreamGrant {
+    /// Scheme, host and port, such as `https://api.example.com`. No path, no user.
+    pub url: String,
+    /// `GET` alone unless given.
+    #[serde(default = "get_only")]
+    pub methods: Vec<String>,
+    /// Path patterns: `*` stands for one segment, a trailing `/**` for any rest. Nothing is granted by an empty list.
+    pub paths: Vec<String>,
+    /// Allow loopback and private addresses (never link-local or metadata ones).
+    #[serde(default)]
+    pub allow_private: bool,
+    /// Largest response body in bytes.
+    #[serde(default = "one_mib")]
+    pub max_response_bytes: usize,
+    /// Largest request body in bytes.
+    #[serde(default = "one_mib")]
+    pub max_request_bytes: usize,
+    /// Added by the host; the plugin never sees it.
+    #[serde(default)]
+    pub credential: Option<Credential>,
+}
+
+/// A header that the host adds to each request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Credential {
+    /// `authorization` unless given.
+    #[serde(default = "authorization")]
+    pub header: String,
+    /// Put before the secret with a space, such as `Bearer`.
+    #[serde(default)]
+    pub scheme: Option<String>,
+    /// Where the secret is: `env:NAME` or `file:PATH`. Read at start.
+    pub secret: String,
+    /// The secret itself, once read. It does not print.
+    #[serde(skip)]
+    pub value: Option<SecretString>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectoryGrant {
+    pub host_path: PathBuf,
+    #[serde(default)]
+    pub writable: bool,
+}
+
+/// How much a call may use. Every limit is always on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Units of fuel for one call, about one per executed instruction.
+    pub fuel: u64,
+    /// Milliseconds for one call that is not a task.
+    pub deadline_ms: u64,
+    /// Bytes of linear memory.
+    pub memory_bytes: usize,
+    /// Elements over all tables.
+    pub table_elements: usize,
+    /// Bytes of a result.
+    pub output_bytes: usize,
+    /// Calls to host functions.
+    pub host_calls: u32,
+    /// Bytes passed to or from one host function.
+    pub host_call_bytes: usize,
+    /// Bytes of log and standard output that are kept.
+    pub log_bytes: usize,
+    /// Calls at once.
+    pub concurrency: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            fuel: 2_000_000_000,
+            deadline_ms: 30_000,
+            memory_bytes: 64 << 20,
+            table_elements: 100_000,
+            output_bytes: 1 << 20,
+            host_calls: 10_000,
+            host_call_bytes: 4 << 20,
+            log_bytes: 64 << 10,
+            concurrency: 32,
+        }
+    }
+}
+
+fn get_only() -> Vec<String> {
+    vec!["GET".into()]
+}
+fn one_mib() -> usize {
+    1 << 20
+}
+fn authorization() -> String {
+    "authorization".into()
+}

@@ -1,0 +1,218 @@
+//! Once per call: a fresh store and instance, the call's limits, and how it ended.
+//!
+//! Three things can stop a guest: fuel (how much it computes), the deadline (how long it takes, waiting included) and
+//! the caller (who cancels, or drops the future). All three work because a running guest yields at every tick of the
+//! epoch: the future then sees the clock and the cancellation, and dropping it frees the instance.
+
+use std::sync::Arc;
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+use wasmtime::Store;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use super::Services;
+use super::bindings::cyberos::plugin::types as wit;
+use super::failure::{Evidence, explain};
+use super::imports::ProgressGate;
+use super::limiter::Limiter;
+use super::output::Capture;
+use super::plugin::Plugin;
+use crate::auth::Caller;
+use crate::config::Grants;
+use crate::error::{Error, Reason, Result};
+use crate::model::{PluginId, ProgressSink, ToolName, ToolResult, Trace};
+use secrecy::SecretString;
+
+/// Everything that the host knows about a call and a guest may make use of, never see whole.
+#[derive(Clone)]
+pub struct PluginCall {
+    pub caller: Caller,
+    /// The caller's own token, for upstreams of ours that check it themselves (the memory service). Never for plugins.
+    pub bearer: Option<Arc<SecretString>>,
+    pub tool: ToolName,
+    /// JSON text, already checked against the input schema.
+    pub arguments: String,
+    pub trace: Trace,
+    pub deadline: Instant,
+    pub cancel: CancellationToken,
+    pub progress: ProgressSink,
+    pub task_id: Option<String>,
+    /// The call passed every gate that an append needs.
+    pub cleared_to_append: bool,
+}
+
+/// A call's end and its cost. `fuel` is reported for failures, too: they are not free.
+pub struct Ended {
+    pub outcome: Result<ToolResult>,
+    pub fuel: u64,
+}
+
+/// The data of a call's store; host imports are implemented on it.
+pub struct CallState {
+    wasi: WasiCtx,
+    table: ResourceTable,
+    pub(super) limiter: Limiter,
+    pub(super) output: Capture,
+    pub(super) plugin: PluginId,
+    pub(super) grants: Arc<Grants>,
+    pub(super) services: Arc<Services>,
+    pub(super) call: PluginCall,
+    pub(super) progress: ProgressGate,
+    pub(super) host_calls_left: u32,
+    pub(super) appends: u32,
+    /// The host's own failure that the guest was last told of. If the guest gives up because of it, the caller gets
+    /// this error (class, reason, hint), not the guest's retelling.
+    blame: Option<Error>,
+}
+
+impl CallState {
+    pub(super) fn blame(&mut self, error: Error) {
+        self.blame = Some(error);
+    }
+}
+
+impl WasiView for CallState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl Plugin {
+    /// Run one call in a fresh instance.
+    pub async fn call(&self, call: PluginCall) -> Ended {
+        let permit = match self.admit().await {
+            Ok(permit) => permit,
+            Err(error) => return Ended { outcome: Err(error), fuel: 0 },
+        };
+        let (deadline, cancel) = (call.deadline, call.cancel.clone());
+        let limits = &self.grants().limits;
+        let mut store = match self.store(call) {
+            Ok(store) => store,
+            Err(error) => return Ended { outcome: Err(error), fuel: 0 },
+        };
+        let mut evidence = Evidence::default();
+        let outcome = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(Error::new(Reason::Cancelled, "The call was cancelled.")),
+            () = tokio::time::sleep_until(deadline.into()) => Err(Error::new(Reason::Deadline, "The call passed its timeout.")),
+            outcome = self.run(&mut store, &mut evidence) => match outcome {
+                Ok(result) => self.settle(&mut store, result),
+                Err(error) => {
+                    evidence.growth_refused = store.data().limiter.refused;
+                    Err(explain(&error, evidence))
+                }
+            },
+        };
+        let fuel = limits.fuel - store.get_fuel().unwrap_or(0);
+        self.log_output(&store);
+        drop(store);
+        drop(permit);
+        Ended { outcome, fuel }
+    }
+
+    async fn run(
+        &self,
+        store: &mut Store<CallState>,
+        evidence: &mut Evidence,
+    ) -> wasmtime::Result<Result<wit::ToolResult, wit::ToolError>> {
+        let plugin = self.instance_pre().instantiate_async(&mut *store).await?;
+        let tool = store.data().call.tool.to_string();
+        let arguments = std::mem::take(&mut store.data_mut().call.arguments);
+        evidence.returned = true;
+        plugin.cyberos_plugin_tools().call_call_tool(&mut *store, &tool, &arguments).await
+    }
+
+    /// A fresh store with everything that bounds the call.
+    pub(super) fn store(&self, call: PluginCall) -> Result<Store<CallState>> {
+        let grants = self.grants();
+        let limits = &grants.limits;
+        let output = Capture::new(limits.log_bytes);
+        let state = CallState {
+            wasi: self.wasi(&output)?,
+            table: table(),
+            limiter: Limiter::new(limits),
+            output,
+            plugin: self.id().clone(),
+            grants: grants.clone(),
+            services: self.services().clone(),
+            call,
+            progress: ProgressGate::default(),
+            host_calls_left: limits.host_calls,
+            appends: 0,
+            blame: None,
+        };
+        let mut store = Store::new(self.engine(), state);
+        store.limiter(|state| &mut state.limiter);
+        store.set_fuel(limits.fuel).expect("the engine counts fuel");
+        store.set_hostcall_fuel(limits.host_call_bytes.max(limits.output_bytes + RESULT_SLACK));
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        Ok(store)
+    }
+
+    /// From what the guest returned to what the caller gets.
+    fn settle(
+        &self,
+        store: &mut Store<CallState>,
+        returned: Result<wit::ToolResult, wit::ToolError>,
+    ) -> Result<ToolResult> {
+        match returned {
+            Ok(result) => super::convert::tool_result(result, self.grants().limits.output_bytes),
+            Err(error) => Err(match (error, store.data_mut().blame.take()) {
+                (wit::ToolError::Unavailable(_), Some(ours)) => ours,
+                (wit::ToolError::InvalidInput(text), _) => Error::new(Reason::InvalidParams, sentence(&text)),
+                (wit::ToolError::Denied(text), _) => Error::new(Reason::ToolDenied, sentence(&text)),
+                (wit::ToolError::Unavailable(text), None) => Error::new(Reason::BadResponse, sentence(&text)),
+                (wit::ToolError::Internal(text), _) => Error::new(Reason::ToolFailed, "The tool failed.").detail(text),
+            }),
+        }
+    }
+
+    fn log_output(&self, store: &Store<CallState>) {
+        let (text, dropped) = store.data().output.take();
+        let trace_id = store.data().call.trace.id;
+        if !text.is_empty() {
+            tracing::info!(target: "plugin", plugin = self.id().as_str(), %trace_id, "{}", text.trim_end());
+        }
+        if dropped > 0 {
+            tracing::warn!(target: "plugin", plugin = self.id().as_str(), %trace_id, dropped, "output over the plugin's log limit was dropped");
+        }
+    }
+}
+
+/// Beside the strings themselves, a result is lifted with its lists and records.
+const RESULT_SLACK: usize = 256 << 10;
+
+/// Longest error text of a guest that a caller sees.
+const MAX_ERROR_CHARS: usize = 1_000;
+
+/// Guest text for a caller: one line, no control characters, bounded.
+fn sentence(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_ERROR_CHARS).collect()
+}
+
+fn table() -> ResourceTable {
+    let mut table = ResourceTable::new();
+    table.set_max_capacity(MAX_RESOURCES);
+    table
+}
+
+/// Handles (streams, descriptors, pollables) that a call may hold at once.
+const MAX_RESOURCES: usize = 256;
+
+/// For `list-tools`: nobody calls, nothing may be reached.
+pub(super) fn describing_call(time: std::time::Duration) -> PluginCall {
+    PluginCall {
+        caller: Caller::local(),
+        bearer: None,
+        tool: ToolName::parse("list-tools").expect("a valid name"),
+        arguments: String::new(),
+        trace: Trace::start(),
+        deadline: Instant::now() + time,
+        cancel: CancellationToken::new(),
+        progress: ProgressSink::none(),
+        task_id: None,
+        cleared_to_append: false,
+    }
+}

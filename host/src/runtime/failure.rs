@@ -1,0 +1,84 @@
+//! From the way a guest ended to a typed reason. The only place that looks at traps.
+//!
+//! Source: the trap table of `wasmtime::Trap`; design section 5, row "plugin trap, limit".
+
+use wasmtime::{PoolConcurrencyLimitError, Trap};
+use wasmtime_wasi::I32Exit;
+
+use crate::error::{Error, Reason};
+
+/// Raised by the host itself to end a guest; travels through wasmtime and is recognised by type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// It asked for more linear memory or table elements than its limit.
+    OutOfMemory,
+    /// It called host functions more often than its limit.
+    TooManyHostCalls,
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Stop::OutOfMemory => "memory limit reached",
+            Stop::TooManyHostCalls => "host call limit reached",
+        })
+    }
+}
+impl std::error::Error for Stop {}
+
+/// What the store knows beside the trap.
+#[derive(Clone, Copy, Default)]
+pub struct Evidence {
+    /// The limiter refused a growth during this call. Most allocators abort then, which looks like any other panic.
+    pub growth_refused: bool,
+    /// The guest's function had returned; what failed was reading its result.
+    pub returned: bool,
+}
+
+/// The reason and the sentence for a call that ended in `error`.
+pub fn explain(error: &wasmtime::Error, evidence: Evidence) -> Error {
+    let reason = reason(error, evidence);
+    let public = match reason {
+        Reason::OutOfFuel => "The tool used up its fuel.",
+        Reason::OutOfMemory => "The tool used up its memory.",
+        Reason::StackOverflow => "The tool recursed too deeply.",
+        Reason::HostCallLimit => "The tool went over its limit for calls to the host.",
+        Reason::OutputTooLarge => "The tool's result is over its output limit.",
+        Reason::Busy => "Too many tools are running.",
+        _ => "The tool crashed.",
+    };
+    Error::new(reason, public).detail(format!("{error:#}"))
+}
+
+fn reason(error: &wasmtime::Error, evidence: Evidence) -> Reason {
+    if let Some(stop) = error.downcast_ref::<Stop>() {
+        return match stop {
+            Stop::OutOfMemory => Reason::OutOfMemory,
+            Stop::TooManyHostCalls => Reason::HostCallLimit,
+        };
+    }
+    if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
+        return Reason::Busy;
+    }
+    if error.downcast_ref::<I32Exit>().is_some() {
+        return Reason::PluginTrapped;
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => Reason::OutOfFuel,
+        Some(Trap::StackOverflow) => Reason::StackOverflow,
+        Some(Trap::Interrupt) => Reason::Deadline,
+        Some(Trap::UnreachableCodeReached) if evidence.growth_refused => Reason::OutOfMemory,
+        // A Rust guest keeps its stack at the bottom of linear memory: deep recursion runs out of that, not of ours.
+        Some(Trap::MemoryOutOfBounds) if format!("{error:#}").contains("0xffff") => Reason::StackOverflow,
+        Some(_) => Reason::PluginTrapped,
+        // Wasmtime has no type for this one; its text is pinned by a test that returns a huge result.
+        None if format!("{error:#}").contains("too much data is being copied") => {
+            if evidence.returned {
+                Reason::OutputTooLarge
+            } else {
+                Reason::HostCallLimit
+            }
+        }
+        None => Reason::PluginTrapped,
+    }
+}

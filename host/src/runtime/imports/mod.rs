@@ -1,0 +1,79 @@
+//! Host imports: one file for each WIT interface, linked only when the operator granted it.
+//!
+//! Every function first pays for the call ([`CallState::enter`]); what it refuses is a WIT error that the plugin may
+//! handle, what breaks a limit is a [`Stop`] that ends the guest. All of them may be dropped at any await point: that is
+//! how a call is cancelled.
+
+mod audit;
+mod call_context;
+mod config;
+mod http_fetch;
+mod log;
+mod progress;
+mod spawn_cuo;
+
+pub use progress::ProgressGate;
+
+use wasmtime::component::{HasSelf, Linker};
+
+use super::bindings::cyberos::plugin as interfaces;
+use super::call::CallState;
+use super::failure::Stop;
+use crate::config::Grants;
+
+/// The interfaces of this package that a plugin with these grants may import.
+pub fn add_to_linker(linker: &mut Linker<CallState>, grants: &Grants) -> wasmtime::Result<()> {
+    fn state(state: &mut CallState) -> &mut CallState {
+        state
+    }
+    type Own = HasSelf<CallState>;
+
+    interfaces::types::add_to_linker::<_, Own>(linker, state)?;
+    interfaces::call_context::add_to_linker::<_, Own>(linker, state)?;
+    interfaces::progress::add_to_linker::<_, Own>(linker, state)?;
+    interfaces::log::add_to_linker::<_, Own>(linker, state)?;
+    if !grants.config.is_empty() {
+        interfaces::config::add_to_linker::<_, Own>(linker, state)?;
+    }
+    if !grants.upstreams.is_empty() {
+        interfaces::http_fetch::add_to_linker::<_, Own>(linker, state)?;
+    }
+    if grants.cuo {
+        interfaces::spawn_cuo::add_to_linker::<_, Own>(linker, state)?;
+    }
+    if grants.audit_append {
+        interfaces::audit_append::add_to_linker::<_, Own>(linker, state)?;
+    }
+    if grants.audit_read {
+        interfaces::audit_read::add_to_linker::<_, Own>(linker, state)?;
+        // `audit-read` shares its error type with `audit-append`; the type alone grants nothing.
+    }
+    Ok(())
+}
+
+/// The grant that an import of this package needs, for the refusal's text.
+pub fn missing_grant(interface: &str) -> Option<&'static str> {
+    Some(match interface {
+        "config" => "config (at least one value)",
+        "http-fetch" => "upstreams (at least one)",
+        "spawn-cuo" => "cuo = true",
+        "audit-append" => "audit_append = true",
+        "audit-read" => "audit_read = true",
+        _ => return None,
+    })
+}
+
+impl CallState {
+    /// Every host function starts here.
+    pub(super) fn enter(&mut self) -> wasmtime::Result<()> {
+        match self.host_calls_left.checked_sub(1) {
+            Some(left) => {
+                self.host_calls_left = left;
+                Ok(())
+            }
+            None => Err(Stop::TooManyHostCalls.into()),
+        }
+    }
+}
+
+impl interfaces::types::Host for CallState {}

@@ -1,0 +1,31 @@
+//! `cyberos:plugin/spawn-cuo`: the supervisor, by method and JSON parameters. The executable is the operator's.
+
+use crate::runtime::bindings::cyberos::plugin::spawn_cuo::{CuoError, Host};
+use crate::runtime::call::CallState;
+use crate::upstreams::cuo::{self, CuoContext};
+
+impl Host for CallState {
+    async fn request(&mut self, method: String, params: String) -> wasmtime::Result<Result<String, CuoError>> {
+        self.enter()?;
+        let Ok(params) = serde_json::from_str(&params) else {
+            return Ok(Err(CuoError::InvalidParams("params is not JSON".into())));
+        };
+        let Some(cuo) = self.services.cuo.clone() else {
+            return Ok(Err(CuoError::Unavailable("no supervisor is configured".into())));
+        };
+        let context = CuoContext { trace: self.call.trace, progress: self.call.progress.clone() };
+        // Dropping this future stops the child and everything that it started.
+        let answer = cuo.request(&method, params, context).await;
+        Ok(answer.map(|value| value.to_string()).map_err(|error| match error {
+            cuo::CuoError::UnknownMethod => CuoError::UnknownMethod,
+            cuo::CuoError::InvalidParams(text) => CuoError::InvalidParams(text),
+            cuo::CuoError::Unavailable(error) => {
+                // The plugin gets the public text; if it passes the failure on, the host answers with this very error.
+                let text = error.to_string();
+                self.blame(error);
+                CuoError::Unavailable(text)
+            }
+            cuo::CuoError::Failed(text) => CuoError::Failed(text),
+        }))
+    }
+}

@@ -1,0 +1,106 @@
+//! The sandbox. Three lifetimes in three places: process (`engine`), plugin (`plugin`), call (`call`).
+//!
+//! This module knows wasmtime and the WIT, and nothing of transports, JSON-RPC, scopes or confirmation: by the time it
+//! is asked to run a call, the broker has cleared it.
+
+mod bindings;
+mod cache;
+mod call;
+mod convert;
+mod embedded;
+mod engine;
+mod failure;
+mod imports;
+mod limiter;
+mod output;
+mod plugin;
+
+pub use call::{Ended, PluginCall};
+pub use embedded::Embedded;
+pub use engine::MAX_CALLS;
+pub use plugin::{Plugin, Rejected, Why};
+
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::config::Grants;
+use crate::model::PluginId;
+use crate::upstreams::cuo::Cuo;
+use crate::upstreams::http::HttpUpstreams;
+use crate::upstreams::memory::Memory;
+
+/// What host imports reach, under each plugin's grants.
+pub struct Services {
+    pub cuo: Option<Arc<Cuo>>,
+    pub http: HttpUpstreams,
+    pub memory: Arc<Memory>,
+}
+
+/// One per process.
+pub struct Runtime {
+    engine: Engine,
+    cache: Option<Arc<cache::Cache>>,
+    services: Arc<Services>,
+    calls: Arc<Semaphore>,
+}
+
+impl Runtime {
+    /// `cache`: a private directory for compiled components; `None` compiles at every start.
+    pub fn new(services: Services, cache: Option<&Path>) -> wasmtime::Result<Runtime> {
+        let cache = cache.and_then(|directory| match cache::Cache::open(directory) {
+            Ok(cache) => Some(Arc::new(cache)),
+            Err(error) => {
+                tracing::warn!(%error, "components are compiled at every start, because their cache cannot be used");
+                None
+            }
+        });
+        Ok(Runtime {
+            engine: engine::engine()?,
+            cache,
+            services: Arc::new(services),
+            calls: Arc::new(Semaphore::new(engine::MAX_CALLS)),
+        })
+    }
+
+    /// Load a first-party component.
+    pub async fn load_embedded(&self, embedded: &Embedded, grants: Grants) -> Result<Plugin, Rejected> {
+        let id = PluginId::parse(embedded.id).expect("build.rs names components after their crates");
+        match embedded.component(&self.engine) {
+            Some(component) => Plugin::link(self, id.clone(), cache::digest(embedded.wasm), component, grants)
+                .await
+                .map_err(|why| Rejected { plugin: id, why }),
+            None => Plugin::load(self, id, embedded.wasm, grants).await,
+        }
+    }
+
+    /// Compile, or load what an earlier start compiled. Never on the executor: it can take seconds.
+    async fn compile(&self, wasm: &[u8]) -> wasmtime::Result<Component> {
+        let (engine, cache, wasm) = (self.engine.clone(), self.cache.clone(), wasm.to_vec());
+        tokio::task::spawn_blocking(move || {
+            let digest = cache::digest(&wasm);
+            if let Some(component) = cache.as_ref().and_then(|cache| cache.get(&engine, &digest)) {
+                return Ok(component);
+            }
+            let component = Component::new(&engine, &wasm)?;
+            if let Some(Err(error)) = cache.map(|cache| cache.put(&engine, &digest, &component)) {
+                tracing::warn!(%error, "a compiled component could not be kept");
+            }
+            Ok(component)
+        })
+        .await
+        .unwrap_or_else(|panic| Err(wasmtime::Error::msg(format!("the compiler panicked: {panic}"))))
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+    fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+    fn calls(&self) -> Arc<Semaphore> {
+        self.calls.clone()
+    }
+}

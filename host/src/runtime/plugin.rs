@@ -1,0 +1,237 @@
+//! Once per plugin: its component checked against its grants, pre-instantiated, and asked for its tools.
+//!
+//! Everything that can be refused is refused here, at load, in words that tell the operator what to do; a plugin that
+//! loaded cannot fail later for a missing import or an unusable schema.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wasmtime::component::{Component, Linker};
+use wasmtime::{Engine, Store};
+use wasmtime_wasi::{FsPerms, WasiCtx};
+
+use super::bindings::PluginPre;
+use super::call::CallState;
+use super::output::Capture;
+use super::{Runtime, Services, convert, imports};
+use crate::config::Grants;
+use crate::error::{Error, Reason, Result};
+use crate::model::{PluginId, Tool};
+
+/// A component that can be called. Kept behind an `Arc`: calls in flight keep the version that they started on.
+pub struct Plugin {
+    id: PluginId,
+    /// SHA-256 of the component, in hex.
+    digest: String,
+    tools: Vec<Tool>,
+    pre: PluginPre<CallState>,
+    grants: Arc<Grants>,
+    services: Arc<Services>,
+    engine: Engine,
+    own_calls: Arc<Semaphore>,
+    all_calls: Arc<Semaphore>,
+}
+
+/// Why a component is not served. The text is for the operator.
+#[derive(Debug, thiserror::Error)]
+#[error("plugin {plugin}: {why}")]
+pub struct Rejected {
+    pub plugin: PluginId,
+    pub why: Why,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Why {
+    #[error(
+        "it is not a WebAssembly component ({0}). Build it with `cargo build --target wasm32-wasip2`, or make one of a core module with `wasm-tools component new`."
+    )]
+    NotAComponent(String),
+    #[error(
+        "it imports {interface}, which its grants do not allow. Add `{grant}` to its entry in plugins.toml, or remove the import."
+    )]
+    NotGranted { interface: String, grant: &'static str },
+    #[error(
+        "it imports {interface}, which this host does not offer. It offers cyberos:plugin/*@1.0.0 and the interfaces of WASI 0.2 (wasi:cli, wasi:clocks, wasi:filesystem, wasi:io, wasi:random, wasi:sockets)."
+    )]
+    NotOffered { interface: String },
+    #[error("it does not export cyberos:plugin/tools@1.0.0 as the world cyberos:plugin/plugin asks ({0})")]
+    WrongWorld(String),
+    #[error("its list-tools did not answer: {0}. It may use no host function and only little fuel.")]
+    NoTools(String),
+    #[error("{0}")]
+    BadTool(String),
+    #[error("its directory {0} cannot be opened; check the path and its permissions")]
+    BadDirectory(String),
+}
+
+/// What `list-tools` may use.
+const DESCRIBE_FUEL: u64 = 100_000_000;
+const DESCRIBE_TIME: Duration = Duration::from_secs(1);
+const MAX_TOOLS: usize = 64;
+
+/// How long a call waits for its turn before it is told to come back.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Plugin {
+    /// Check, link and describe. Nothing of the component has run before its imports were found to be granted.
+    pub async fn load(runtime: &Runtime, id: PluginId, wasm: &[u8], grants: Grants) -> Result<Plugin, Rejected> {
+        let rejected = |why| Rejected { plugin: id.clone(), why };
+        let component = runtime.compile(wasm).await.map_err(|e| rejected(Why::NotAComponent(format!("{e:#}"))))?;
+        let digest = super::cache::digest(wasm);
+        Self::link(runtime, id.clone(), digest, component, grants).await.map_err(rejected)
+    }
+
+    /// The same for a component that was compiled before.
+    pub(super) async fn link(
+        runtime: &Runtime,
+        id: PluginId,
+        digest: String,
+        component: Component,
+        grants: Grants,
+    ) -> Result<Plugin, Why> {
+        let engine = runtime.engine();
+        check_imports(engine, &component, &grants)?;
+        let mut linker = Linker::new(engine);
+        let linked = wasmtime_wasi::p2::add_to_linker_async(&mut linker)
+            .and_then(|()| imports::add_to_linker(&mut linker, &grants));
+        linked.map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
+        let pre = linker
+            .instantiate_pre(&component)
+            .and_then(PluginPre::new)
+            .map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
+        let mut plugin = Plugin {
+            id,
+            digest,
+            tools: vec![],
+            pre,
+            own_calls: Arc::new(Semaphore::new(grants.limits.concurrency.max(1))),
+            all_calls: runtime.calls(),
+            grants: Arc::new(grants),
+            services: runtime.services().clone(),
+            engine: engine.clone(),
+        };
+        plugin.tools = plugin.describe().await?;
+        Ok(plugin)
+    }
+
+    async fn describe(&self) -> Result<Vec<Tool>, Why> {
+        let mut store = self.describing_store().map_err(|e| Why::NoTools(format!("{e:?}")))?;
+        let listing = async {
+            let plugin = self.pre.instantiate_async(&mut store).await?;
+            plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
+        };
+        let declared = tokio::time::timeout(DESCRIBE_TIME, listing)
+            .await
+            .map_err(|_| Why::NoTools("it took longer than a second".into()))?
+            .map_err(|e| Why::NoTools(format!("{e:#}")))?;
+        if declared.is_empty() || declared.len() > MAX_TOOLS {
+            return Err(Why::BadTool(format!("it declares {} tools; 1 to {MAX_TOOLS} are served", declared.len())));
+        }
+        let tools = declared.into_iter().map(convert::tool).collect::<Result<Vec<_>, _>>().map_err(Why::BadTool)?;
+        for (n, tool) in tools.iter().enumerate() {
+            if !self.grants.any_tool_name && !tool.name.is_federated() {
+                return Err(Why::BadTool(format!(
+                    "tool name {} does not match cyberos.<module>.<verb_noun>. Add `any_tool_name = true` to its entry in plugins.toml to allow it.",
+                    tool.name
+                )));
+            }
+            if tools[..n].iter().any(|other| other.name == tool.name) {
+                return Err(Why::BadTool(format!("it declares {} twice", tool.name)));
+            }
+        }
+        Ok(tools)
+    }
+
+    /// A store in which every host function refuses: describing is not calling.
+    fn describing_store(&self) -> Result<Store<CallState>> {
+        let mut store = self.store(super::call::describing_call(DESCRIBE_TIME))?;
+        store.data_mut().host_calls_left = 0;
+        store.set_fuel(DESCRIBE_FUEL).expect("the engine counts fuel");
+        Ok(store)
+    }
+
+    /// Wait for a turn: first among this plugin's calls, so that one busy plugin cannot fill the whole house.
+    pub(super) async fn admit(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+        let turn = async {
+            let own = self.own_calls.clone().acquire_owned().await.expect("never closed");
+            let all = self.all_calls.clone().acquire_owned().await.expect("never closed");
+            (own, all)
+        };
+        tokio::time::timeout(PATIENCE, turn).await.map_err(|_| {
+            Error::new(Reason::Busy, "Too many calls of this tool are running.")
+                .with("retry_after_ms", PATIENCE.as_millis() as u64)
+        })
+    }
+
+    /// Nothing inherited, nothing but what was granted.
+    pub(super) fn wasi(&self, output: &Capture) -> Result<WasiCtx> {
+        let mut wasi = WasiCtx::builder();
+        wasi.stdout(output.clone()).stderr(output.clone());
+        for (name, value) in &self.grants.environment {
+            wasi.env(name, value);
+        }
+        for (guest_path, directory) in &self.grants.directories {
+            let permissions = if directory.writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
+            wasi.preopened_dir(&directory.host_path, guest_path, permissions).map_err(|e| {
+                Error::new(Reason::Unreachable, "A directory that this tool needs is not there.")
+                    .detail(format!("{}: {e:#}", directory.host_path.display()))
+            })?;
+        }
+        Ok(wasi.build())
+    }
+
+    pub fn id(&self) -> &PluginId {
+        &self.id
+    }
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+    pub fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+    pub fn grants(&self) -> &Arc<Grants> {
+        &self.grants
+    }
+    pub(super) fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+    pub(super) fn instance_pre(&self) -> &PluginPre<CallState> {
+        &self.pre
+    }
+}
+
+/// WASI 0.2 packages that language runtimes import. They are linked for every plugin and reach nothing by themselves.
+const WASI: [&str; 6] = ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
+
+fn check_imports(engine: &Engine, component: &Component, grants: &Grants) -> Result<(), Why> {
+    for (name, _item) in component.component_type().imports(engine) {
+        let interface = name.to_string();
+        let Some(own) = interface.strip_prefix("cyberos:plugin/") else {
+            if WASI.iter().any(|package| interface.starts_with(package)) {
+                continue;
+            }
+            return Err(Why::NotOffered { interface });
+        };
+        let (own, version) = own.split_once('@').unwrap_or((own, ""));
+        if version != "1.0.0" {
+            return Err(Why::NotOffered { interface });
+        }
+        let granted = match own {
+            "types" | "call-context" | "progress" | "log" => true,
+            "config" => !grants.config.is_empty(),
+            "http-fetch" => !grants.upstreams.is_empty(),
+            "spawn-cuo" => grants.cuo,
+            "audit-append" => grants.audit_append,
+            "audit-read" => grants.audit_read,
+            _ => return Err(Why::NotOffered { interface }),
+        };
+        if !granted {
+            let grant = imports::missing_grant(own).expect("every interface that can be refused names its grant");
+            return Err(Why::NotGranted { interface, grant });
+        }
+    }
+    Ok(())
+}

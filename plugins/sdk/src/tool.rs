@@ -1,0 +1,117 @@
+//! The trait that a tool implements, and what turns it into the exports of the world.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::bindings::cyberos::plugin::types::{
+    Annotations, Content, TaskSupport, TextContent, Tool as Declaration, ToolError, ToolResult,
+};
+
+/// Reads, changes nothing, stays inside CyberOS.
+pub const READ_ONLY: Annotations = Annotations {
+    read_only: true,
+    destructive: false,
+    idempotent: true,
+    open_world: false,
+    write: false,
+    external_effect: false,
+};
+
+/// Changes something that can be undone or added to.
+pub const WRITE: Annotations = Annotations { read_only: false, idempotent: false, write: true, ..READ_ONLY };
+
+/// Changes something for good: every call needs a person's confirmation.
+pub const DESTRUCTIVE: Annotations = Annotations { destructive: true, ..WRITE };
+
+/// One tool. Constants describe it, types give its schemas, `call` does the work.
+pub trait Tool {
+    /// See `tool.name` in `wit/types.wit`.
+    const NAME: &'static str;
+    const TITLE: &'static str;
+    /// For the agent that chooses: what it does, when to use it, what comes back.
+    const DESCRIPTION: &'static str;
+    const ANNOTATIONS: Annotations;
+    /// All that a caller must hold.
+    const SCOPES: &'static [&'static str] = &[];
+    const TASK_SUPPORT: TaskSupport = TaskSupport::Forbidden;
+    const IDEMPOTENT_TASK: bool = false;
+
+    /// Give it `#[serde(deny_unknown_fields)]`, so that a misspelt argument is refused by the schema.
+    type Arguments: DeserializeOwned + JsonSchema;
+    /// A `Serialize + JsonSchema` type for a structured result, or [`ToolResult`] for full control.
+    type Output: Output;
+
+    fn call(arguments: Self::Arguments) -> Result<Self::Output, ToolError>;
+}
+
+/// For tools that take none.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoArguments {}
+
+/// What a tool may return.
+pub trait Output {
+    fn schema() -> Option<Schema>;
+    fn into_result(self) -> Result<ToolResult, ToolError>;
+}
+
+impl<T: Serialize + JsonSchema> Output for T {
+    fn schema() -> Option<Schema> {
+        Some(schema_of::<T>())
+    }
+    /// The host repeats the structured result as text for clients that read only text.
+    fn into_result(self) -> Result<ToolResult, ToolError> {
+        let structured = serde_json::to_string(&self).map_err(|e| ToolError::Internal(format!("result: {e}")))?;
+        Ok(ToolResult { content: vec![], structured: Some(structured), is_error: false, meta: None })
+    }
+}
+
+impl Output for ToolResult {
+    fn schema() -> Option<Schema> {
+        None
+    }
+    fn into_result(self) -> Result<ToolResult, ToolError> {
+        Ok(self)
+    }
+}
+
+/// One block of text.
+pub fn text(text: impl Into<String>) -> Content {
+    Content::Text(TextContent { text: text.into(), extra: None })
+}
+
+/// What `list-tools` says of a tool.
+pub fn declare<T: Tool>() -> Declaration {
+    Declaration {
+        name: T::NAME.into(),
+        title: T::TITLE.into(),
+        description: T::DESCRIPTION.into(),
+        input_schema: schema_of::<T::Arguments>().as_value().to_string(),
+        output_schema: T::Output::schema().map(|s| s.as_value().to_string()),
+        annotations: T::ANNOTATIONS,
+        scopes: T::SCOPES.iter().map(|s| (*s).into()).collect(),
+        task_support: T::TASK_SUPPORT,
+        idempotent_task: T::IDEMPOTENT_TASK,
+        icons: None,
+        meta: None,
+    }
+}
+
+/// What `call-tool` does for a tool.
+pub fn call<T: Tool>(arguments: &str) -> Result<ToolResult, ToolError> {
+    let arguments = serde_json::from_str(arguments).map_err(|e| ToolError::InvalidInput(e.to_string()))?;
+    T::call(arguments)?.into_result()
+}
+
+/// JSON Schema 2020-12 without references, which some clients cannot follow.
+fn schema_of<T: JsonSchema>() -> Schema {
+    let settings = SchemaSettings::draft2020_12().with(|s| {
+        s.inline_subschemas = true;
+        s.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    schema
+}
