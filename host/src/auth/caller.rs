@@ -43,7 +43,6 @@ impl Caller {
         }))
     }
 
-    #[allow(dead_code)]
     pub(super) fn from_token(
         tenant: TenantId,
         subject: String,

@@ -1,2 +1,9 @@
 //! The outside: everything that the bridge itself calls. A plugin never calls out; it asks the host, and the host
 //! asks one of these, under the plugin's grants.
+
+mod http_client;
+mod jwks_fetch;
+pub mod tls;
+
+pub use http_client::{UpstreamUrlError, check_transport, client_for, is_loopback};
+pub use jwks_fetch::JwksFetch;
