@@ -6,7 +6,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use ring::rand::SystemRandom;
+use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -174,14 +174,13 @@ impl Issuer {
 
 impl Key {
     fn generate() -> Self {
-        let pkcs8 =
-            Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).expect("the operating system supplies random numbers");
-        let pair = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).expect("a key that was just made is well formed");
+        let pkcs8 = new_ed25519_pkcs8();
+        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&pkcs8).expect("a key that was just made is well formed");
         let public = pair.public_key().as_ref();
         Key {
             kid: URL_SAFE_NO_PAD.encode(&Sha256::digest(public)[..12]),
             x: URL_SAFE_NO_PAD.encode(public),
-            pkcs8: SecretString::from(URL_SAFE_NO_PAD.encode(pkcs8.as_ref())),
+            pkcs8: SecretString::from(URL_SAFE_NO_PAD.encode(&pkcs8)),
         }
     }
 
@@ -191,13 +190,22 @@ impl Key {
 
     /// Do both halves belong together?
     fn is_sound(&self) -> bool {
-        let pair = self.der().and_then(|der| Ed25519KeyPair::from_pkcs8(&der).ok());
+        let pair = self.der().and_then(|der| Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).ok());
         pair.is_some_and(|pair| URL_SAFE_NO_PAD.encode(pair.public_key().as_ref()) == self.x)
     }
 
     fn encoding(&self) -> EncodingKey {
         EncodingKey::from_ed_der(&self.der().expect("checked by `is_sound` when it was read"))
     }
+}
+
+/// A fresh private key in the form of RFC 8410 section 7: PKCS#8 version 1, which every library reads. The one that
+/// ring's own generator writes (version 2, with the public key) is refused by the library that signs our tokens.
+pub(super) fn new_ed25519_pkcs8() -> Vec<u8> {
+    const BEFORE_THE_SEED: [u8; 16] = *b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
+    let mut seed = [0u8; 32];
+    SystemRandom::new().fill(&mut seed).expect("the operating system supplies random numbers");
+    [BEFORE_THE_SEED.as_slice(), &seed].concat()
 }
 
 fn expose<S: serde::Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {

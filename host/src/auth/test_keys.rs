@@ -3,10 +3,11 @@
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
 
 use super::clock::TestClock;
+use super::issuer::new_ed25519_pkcs8;
 
 pub(super) const ISSUER: &str = "https://issuer.example";
 pub(super) const AUDIENCE: &str = "plugin:cyberos";
@@ -33,8 +34,7 @@ impl TestKey {
     }
 
     pub(super) fn eddsa(kid: &'static str) -> Self {
-        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        TestKey { kid, alg: Algorithm::EdDSA, encoding: EncodingKey::from_ed_der(pkcs8.as_ref()) }
+        TestKey { kid, alg: Algorithm::EdDSA, encoding: EncodingKey::from_ed_der(&new_ed25519_pkcs8()) }
     }
 
     /// The public half as it stands in a key set.
