@@ -183,6 +183,7 @@ pub fn auth_settings(settings: &Settings) -> anyhow::Result<AuthSettings> {
             (None, Some(token)) => StdioToken::Value(token.clone()),
             (None, None) => StdioToken::None,
         },
+        forward_token: args.memory_endpoint.is_some(),
         ..AuthSettings::default()
     })
 }
