@@ -35,7 +35,8 @@ struct Line {
     kind: String,
     actor: String,
     body: Value,
-    ts: Timestamp,
+    /// RFC 3339.
+    ts: String,
     trace_id: String,
     key: String,
     ship: bool,
@@ -122,7 +123,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 fn read(file: io::Result<File>) -> Vec<NewAuditRow> {
     let Ok(file) = file else { return vec![] };
     let lines = BufReader::new(file).lines().map_while(|line| line.ok());
-    lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok()).map(NewAuditRow::from).collect()
+    lines.filter_map(|line| serde_json::from_str::<Line>(&line).ok()).filter_map(Line::into_row).collect()
 }
 
 impl From<&NewAuditRow> for Line {
@@ -132,7 +133,7 @@ impl From<&NewAuditRow> for Line {
             kind: row.kind.clone(),
             actor: row.actor.clone(),
             body: row.body.clone(),
-            ts: row.ts,
+            ts: row.ts.to_string(),
             trace_id: row.trace_id.clone(),
             key: row.idempotency_key.clone().unwrap_or_else(|| format!("spool:{}", Uuid::new_v4())),
             ship: row.ship,
@@ -140,17 +141,19 @@ impl From<&NewAuditRow> for Line {
     }
 }
 
-impl From<Line> for NewAuditRow {
-    fn from(line: Line) -> Self {
-        NewAuditRow {
+impl Line {
+    /// `None` for a line that was damaged.
+    fn into_row(self) -> Option<NewAuditRow> {
+        let line = self;
+        Some(NewAuditRow {
             tenant: line.tenant,
             kind: line.kind,
             actor: line.actor,
             body: line.body,
-            ts: line.ts,
+            ts: line.ts.parse::<Timestamp>().ok()?,
             trace_id: line.trace_id,
             idempotency_key: Some(line.key),
             ship: line.ship,
-        }
+        })
     }
 }

@@ -99,7 +99,7 @@ impl Cleared {
     /// A task's call was cleared when the task was created, and the row that says so is the bridge's own. Arguments and
     /// caller are the row's.
     pub fn of_task(caller: Caller, entry: Arc<Entry>, arguments: Map<String, Value>, confirmation: Confirmation) -> Cleared {
-        let arguments_sha256 = arguments_sha256(&arguments);
+        let arguments_sha256 = hex::encode(arguments_sha256(&arguments));
         Cleared { caller, entry, arguments, arguments_sha256, confirmation, _only_confirm_makes_this: () }
     }
 }

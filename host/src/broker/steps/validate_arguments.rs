@@ -30,5 +30,5 @@ pub fn validate_arguments(permit: Permit, call: &ToolCall) -> Result<Checked> {
         .with("pointer", violation.pointer));
     }
     let Value::Object(arguments) = arguments else { unreachable!("it was made of an object") };
-    Ok(Checked { arguments_sha256: arguments_sha256(&arguments), permit, arguments })
+    Ok(Checked { arguments_sha256: hex::encode(arguments_sha256(&arguments)), permit, arguments })
 }
