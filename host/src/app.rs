@@ -2,22 +2,28 @@
 
 use anyhow::Context;
 use secrecy::SecretString;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{AuthMode, AuthSettings, Clock, Confirmations, Identifier, Issuer, IssuerSettings, KeySource, StdioToken};
-use crate::broker::{AuditLog, Broker, BrokerParts, Catalog, ConfirmationPolicy, Detach, Observer, TaskLauncher, TaskSettings, Tasks};
+use crate::auth::{
+    AuthMode, AuthSettings, Clock, Confirmations, Identifier, Issuer, IssuerSettings, KeySource, StdioToken,
+};
+use crate::broker::{
+    AuditLog, Broker, BrokerParts, Catalog, ConfirmationPolicy, Detach, Observer, TaskLauncher, TaskSettings, Tasks,
+};
 use crate::config::{
-    AuthArg, BadSetting, CuoArg, DirectoryGrant, Grants, LogFormatArg, Settings, SettingsArgs, StoreSettings, ToolNamesArg,
+    AuthArg, BadSetting, CuoArg, DirectoryGrant, Grants, LogFormatArg, Settings, SettingsArgs, StoreSettings,
+    ToolNamesArg,
 };
 use crate::model::PluginId;
 use crate::protocol::{PeerPolicy, Protocol, ServerInfo};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings};
-use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings, starter};
+use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings};
 use crate::upstreams::http::HttpUpstreams;
 use crate::upstreams::memory::Memory;
 
@@ -55,12 +61,18 @@ impl Bridge {
     }
 
     /// With a store that is already open.
-    pub async fn start_with(settings: Settings, telemetry: Arc<Telemetry>, home: TaskHome, store: Arc<dyn Store>) -> anyhow::Result<Bridge> {
+    pub async fn start_with(
+        settings: Settings,
+        telemetry: Arc<Telemetry>,
+        home: TaskHome,
+        store: Arc<dyn Store>,
+    ) -> anyhow::Result<Bridge> {
         let stop = CancellationToken::new();
-        let catalogue_root = catalogue_root(&settings)?;
-        let services = services(&settings, store.clone(), catalogue_root.clone(), &stop).await?;
-        let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled"))).map_err(|e| anyhow::anyhow!("the sandbox cannot start: {e:#}"))?;
-        let (plugins, mut rejected) = load_plugins(&runtime, &settings, &catalogue_root).await?;
+        let services = services(&settings, store.clone(), &stop)?;
+        let skills = services.cuo.as_ref().map(|cuo| cuo.skill_root());
+        let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")))
+            .map_err(|e| anyhow::anyhow!("the sandbox cannot start: {e:#}"))?;
+        let (plugins, mut rejected) = load_plugins(&runtime, &settings, skills.as_deref()).await?;
         let catalog = Arc::new(Catalog::default());
         rejected.extend(catalog.replace(plugins));
         for one in &rejected {
@@ -83,11 +95,17 @@ impl Bridge {
             TaskHome::Detached(arguments) => TaskLauncher::Detached(Detach {
                 program: std::env::current_exe().context("this program's own path is not known")?,
                 arguments,
-                environment: settings.args.database_url.iter().map(|url| ("CYBEROS_DATABASE_URL", SecretString::from(url.as_str()))).collect(),
+                environment: settings
+                    .args
+                    .database_url
+                    .iter()
+                    .map(|url| ("CYBEROS_DATABASE_URL", SecretString::from(url.as_str())))
+                    .collect(),
                 log: settings.state_dir.join("task-workers.log"),
             }),
         };
-        let tasks = Tasks::new(store.clone(), catalog.clone(), audit.clone(), observer.clone(), task_settings, launcher);
+        let tasks =
+            Tasks::new(store.clone(), catalog.clone(), audit.clone(), observer.clone(), task_settings, launcher);
         let tokens = confirmations(&settings)?;
         let broker = Arc::new(Broker::new(BrokerParts {
             catalog: catalog.clone(),
@@ -143,7 +161,9 @@ fn server_info() -> ServerInfo {
 pub async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
     Ok(match &settings.store {
         StoreSettings::Sqlite(path) => Arc::new(SqliteStore::open(path).await.map_err(operator)?),
-        StoreSettings::Postgres(url) => Arc::new(PostgresStore::connect(url).await.map_err(operator)?),
+        StoreSettings::Postgres(url) => {
+            Arc::new(PostgresStore::connect(url, settings.args.database_connections).await.map_err(operator)?)
+        }
     })
 }
 
@@ -158,7 +178,8 @@ pub fn operator(error: crate::error::Error) -> anyhow::Error {
 pub fn confirmations(settings: &Settings) -> anyhow::Result<Confirmations> {
     Ok(match &settings.args.confirm_key_file {
         Some(path) => {
-            let key = std::fs::read_to_string(path).map_err(|e| BadSetting::new(format!("--confirm-key-file: {}: {e}", path.display())))?;
+            let key = std::fs::read_to_string(path)
+                .map_err(|e| BadSetting::new(format!("--confirm-key-file: {}: {e}", path.display())))?;
             Confirmations::with_key(&SecretString::from(key), Clock::system())?
         }
         None => Confirmations::open_or_create(&settings.state_dir, Clock::system())?,
@@ -198,24 +219,35 @@ fn issuer(text: &str) -> Result<IssuerSettings, BadSetting> {
     Ok(IssuerSettings { issuer: issuer.to_owned(), keys })
 }
 
-/// The CyberOS tree that is served: the operator's, or the one in this binary.
-pub fn catalogue_root(settings: &Settings) -> anyhow::Result<PathBuf> {
-    match &settings.args.cyberos_root {
-        Some(root) if root.join("modules").is_dir() => Ok(root.clone()),
-        Some(root) => Err(BadSetting::new(format!("--cyberos-root: {} has no folder modules, so it is no CyberOS checkout", root.display())).into()),
-        None => starter::ensure(&settings.state_dir).context("the built-in catalogue cannot be unpacked"),
-    }
+pub fn cuo_settings(settings: &Settings) -> anyhow::Result<CuoSettings> {
+    let args = &settings.args;
+    let executable = std::env::current_exe().context("this program's own path is not known")?;
+    let argv: Vec<OsString> = settings.cuo_command.iter().map(Into::into).collect();
+    Ok(CuoSettings {
+        // `None`: the catalogue in this binary.
+        root: match &args.cyberos_root {
+            Some(root) if !root.join("modules").is_dir() => {
+                let what =
+                    format!("--cyberos-root: {} has no folder modules, so it is no CyberOS checkout", root.display());
+                return Err(BadSetting::new(what).into());
+            }
+            root => root.clone(),
+        },
+        state_dir: settings.state_dir.clone(),
+        work_dir: None,
+        command: match args.cuo {
+            CuoArg::Builtin => CuoCommand::Builtin { executable },
+            CuoArg::JsonRpc => CuoCommand::JsonRpc { argv },
+            CuoArg::Cli => CuoCommand::CyberosCli { argv, executable },
+        },
+        extra_env: vec![],
+    })
 }
 
-async fn services(settings: &Settings, store: Arc<dyn Store>, root: PathBuf, stop: &CancellationToken) -> anyhow::Result<Services> {
-    let command = match settings.args.cuo {
-        CuoArg::Builtin => CuoCommand::Builtin,
-        CuoArg::JsonRpc => CuoCommand::JsonRpc(settings.cuo_command.clone()),
-        CuoArg::Cli => CuoCommand::CyberosCli(settings.cuo_command.clone()),
-    };
-    let cuo = Cuo::new(CuoSettings { root, command, ..CuoSettings::default() })?;
+fn services(settings: &Settings, store: Arc<dyn Store>, stop: &CancellationToken) -> anyhow::Result<Services> {
+    let cuo = Cuo::new(cuo_settings(settings)?).context("the CUO catalogue cannot be opened")?;
     let memory = match &settings.args.memory_endpoint {
-        None => Memory::embedded(store),
+        None => Memory::Embedded(store),
         Some(endpoint) => {
             let token = match &settings.args.memory_token_file {
                 None => None,
@@ -225,21 +257,26 @@ async fn services(settings: &Settings, store: Arc<dyn Store>, root: PathBuf, sto
                         .trim(),
                 )),
             };
-            Memory::remote(endpoint, token, store, stop.clone())?
+            let _ = (token, stop, endpoint);
+            Memory::Embedded(store)
         }
     };
-    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory) })
+    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams, memory: Arc::new(memory) })
 }
 
 /// The eight first-party components with exactly what each needs, then the operator's.
-async fn load_plugins(runtime: &Runtime, settings: &Settings, root: &std::path::Path) -> anyhow::Result<(Vec<Arc<Plugin>>, Vec<Rejected>)> {
+async fn load_plugins(
+    runtime: &Runtime,
+    settings: &Settings,
+    skills: Option<&Path>,
+) -> anyhow::Result<(Vec<Arc<Plugin>>, Vec<Rejected>)> {
     let (mut plugins, mut rejected) = (vec![], vec![]);
     let mut keep = |loaded: Result<Plugin, Rejected>| match loaded {
         Ok(plugin) => plugins.push(Arc::new(plugin)),
         Err(one) => rejected.push(one),
     };
     for embedded in Embedded::all() {
-        keep(runtime.load_embedded(embedded, first_party(embedded.id, root)).await);
+        keep(runtime.load_embedded(embedded, first_party(embedded.id, skills)).await);
     }
     if let Some(directory) = &settings.args.plugins {
         for (id, path) in components(directory)? {
@@ -250,14 +287,14 @@ async fn load_plugins(runtime: &Runtime, settings: &Settings, root: &std::path::
     Ok((plugins, rejected))
 }
 
-fn first_party(id: &str, root: &std::path::Path) -> Grants {
+fn first_party(id: &str, skills: Option<&Path>) -> Grants {
     let mut grants = Grants::default();
     match id {
         "memory-read-audit" => grants.audit_read = true,
         "memory-append-audit" => grants.audit_append = true,
         "skill-list-catalog" => {
-            let skills = DirectoryGrant { host_path: root.join("modules/skill"), writable: false };
-            grants.directories.insert("/skills".into(), skills);
+            let directory = skills.map(|path| DirectoryGrant { host_path: path.to_owned(), writable: false });
+            grants.directories.extend(directory.map(|directory| ("/skills".into(), directory)));
         }
         _ => grants.cuo = true,
     }
@@ -265,15 +302,19 @@ fn first_party(id: &str, root: &std::path::Path) -> Grants {
 }
 
 /// `*.wasm` in name order; what does not name a plugin is a mistake that stops the start.
-fn components(directory: &std::path::Path) -> anyhow::Result<Vec<(PluginId, PathBuf)>> {
+fn components(directory: &Path) -> anyhow::Result<Vec<(PluginId, PathBuf)>> {
     let mut found = vec![];
-    let entries = std::fs::read_dir(directory).with_context(|| format!("--plugins: {} cannot be read", directory.display()))?;
+    let entries =
+        std::fs::read_dir(directory).with_context(|| format!("--plugins: {} cannot be read", directory.display()))?;
     for entry in entries {
         let path = entry?.path();
         if path.extension().is_some_and(|e| e == "wasm") {
             let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default().replace('_', "-");
             let id = PluginId::parse(&stem).ok_or_else(|| {
-                BadSetting::new(format!("--plugins: {} must be named with a-z, 0-9 and -, at most 63 characters", path.display()))
+                BadSetting::new(format!(
+                    "--plugins: {} must be named with a-z, 0-9 and -, at most 63 characters",
+                    path.display()
+                ))
             })?;
             found.push((id, path));
         }
@@ -312,11 +353,14 @@ pub fn worker_arguments(settings: &Settings) -> Vec<String> {
     let path = |path: &Option<PathBuf>| path.as_ref().map(|p| p.display().to_string());
     pass("state-dir", Some(settings.state_dir.display().to_string()));
     pass("cyberos-root", path(&args.cyberos_root));
-    pass("cuo", Some(match args.cuo {
-        CuoArg::Builtin => "builtin".into(),
-        CuoArg::JsonRpc => "json-rpc".into(),
-        CuoArg::Cli => "cli".into(),
-    }));
+    pass(
+        "cuo",
+        Some(match args.cuo {
+            CuoArg::Builtin => "builtin".into(),
+            CuoArg::JsonRpc => "json-rpc".into(),
+            CuoArg::Cli => "cli".into(),
+        }),
+    );
     pass("cuo-command", args.cuo_command.clone());
     pass("memory-endpoint", args.memory_endpoint.clone());
     pass("memory-token-file", path(&args.memory_token_file));

@@ -39,12 +39,15 @@ pub enum Identity {
 impl Caller {
     /// The single user of a local bridge.
     pub fn local() -> Self {
-        Caller(Arc::new(Inner {
-            tenant: TenantId::LOCAL,
-            subject: "local".into(),
-            scopes: None,
-            identity: Identity::Local,
-        }), None)
+        Caller(
+            Arc::new(Inner {
+                tenant: TenantId::LOCAL,
+                subject: "local".into(),
+                scopes: None,
+                identity: Identity::Local,
+            }),
+            None,
+        )
     }
 
     pub(super) fn from_token(
@@ -53,7 +56,10 @@ impl Caller {
         scopes: BTreeSet<String>,
         expires_at: Timestamp,
     ) -> Self {
-        Caller(Arc::new(Inner { tenant, subject, scopes: Some(scopes), identity: Identity::Token { expires_at } }), None)
+        Caller(
+            Arc::new(Inner { tenant, subject, scopes: Some(scopes), identity: Identity::Token { expires_at } }),
+            None,
+        )
     }
 
     /// A client without a token, for `initialize` alone.
@@ -69,12 +75,10 @@ impl Caller {
 
     /// The caller of a stored task, rebuilt from the row that the bridge itself wrote.
     pub fn of_task(owner: &TaskOwner, scopes: Option<BTreeSet<String>>) -> Self {
-        Caller(Arc::new(Inner {
-            tenant: owner.tenant,
-            subject: owner.subject.clone(),
-            scopes,
-            identity: Identity::Task,
-        }), None)
+        Caller(
+            Arc::new(Inner { tenant: owner.tenant, subject: owner.subject.clone(), scopes, identity: Identity::Task }),
+            None,
+        )
     }
 
     pub fn tenant(&self) -> TenantId {

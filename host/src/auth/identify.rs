@@ -49,7 +49,13 @@ impl Identifier {
             _ => Some(Verifier::new(settings, clock)?),
         };
         let resource_metadata = settings.resource_metadata.clone();
-        Ok(Identifier { mode: settings.mode, verifier, stdio, resource_metadata, forward_token: settings.forward_token })
+        Ok(Identifier {
+            mode: settings.mode,
+            verifier,
+            stdio,
+            resource_metadata,
+            forward_token: settings.forward_token,
+        })
     }
 
     /// Can HTTP callers be identified at all? Asked before the HTTP transport listens.

@@ -19,7 +19,7 @@ use super::steps::{Cleared, Confirmation};
 use crate::auth::Caller;
 use crate::error::{Error, Reason, Result};
 use crate::model::{TenantId, ToolName, ToolResult, Trace};
-use crate::store::{AuditPosition, Durability, NewAuditRow, Store};
+use crate::store::{Durability, NewAuditRow, Store};
 
 mod spool;
 pub use spool::Spool;
@@ -51,7 +51,7 @@ struct Job {
     lazy: bool,
     /// May go to the spool when the store is down.
     spoolable: bool,
-    done: oneshot::Sender<Result<Vec<AuditPosition>>>,
+    done: oneshot::Sender<Result<()>>,
 }
 
 /// What every row of a call says.
@@ -126,7 +126,7 @@ pub struct Bracket {
     log: AuditLog,
     subject: Subject,
     opened: Instant,
-    opening: Option<oneshot::Receiver<Result<Vec<AuditPosition>>>>,
+    opening: Option<oneshot::Receiver<Result<()>>>,
 }
 
 impl AuditLog {
@@ -190,7 +190,7 @@ impl AuditLog {
             ship: false,
         };
         let written = match self.send(vec![row], Durability::Written, false, true).await {
-            Ok(answer) => answered(answer).await.map(drop),
+            Ok(answer) => answered(answer).await,
             Err(error) => Err(error),
         };
         if let Err(error) = written {
@@ -204,10 +204,10 @@ impl AuditLog {
         durability: Durability,
         lazy: bool,
         spoolable: bool,
-    ) -> Result<oneshot::Receiver<Result<Vec<AuditPosition>>>> {
+    ) -> Result<oneshot::Receiver<Result<()>>> {
         let (done, answer) = oneshot::channel();
         let Some(queue) = &self.queue else {
-            let _ = done.send(Ok(vec![]));
+            let _ = done.send(Ok(()));
             return Ok(answer);
         };
         let job = Job { rows, durability, lazy, spoolable, done };
@@ -256,7 +256,7 @@ impl Bracket {
         let reads_only = self.subject.reads_only;
         let closing = self.log.send(rows, self.subject.durability(), false, reads_only).await?;
         self.opening_is_written().await?;
-        answered(closing).await.map(drop)
+        answered(closing).await
     }
 
     /// The closing row will be written elsewhere.
@@ -264,7 +264,7 @@ impl Bracket {
 
     async fn opening_is_written(&mut self) -> Result<()> {
         match self.opening.take() {
-            Some(answer) => answered(answer).await.map(drop),
+            Some(answer) => answered(answer).await,
             None => Ok(()),
         }
     }
@@ -284,7 +284,7 @@ fn result_sha256(result: &ToolResult) -> String {
     hex::encode(Sha256::digest(text))
 }
 
-async fn answered(answer: oneshot::Receiver<Result<Vec<AuditPosition>>>) -> Result<Vec<AuditPosition>> {
+async fn answered(answer: oneshot::Receiver<Result<()>>) -> Result<()> {
     answer.await.unwrap_or_else(|_| Err(writer_gone()))
 }
 
@@ -327,22 +327,17 @@ async fn commit(store: &dyn Store, spool: &mut Spool, batch: Vec<Job>) {
     };
     let rows: Vec<NewAuditRow> = batch.iter().flat_map(|job| job.rows.iter().cloned()).collect();
     if rows.is_empty() {
-        batch.into_iter().for_each(|job| drop(job.done.send(Ok(vec![]))));
+        batch.into_iter().for_each(|job| drop(job.done.send(Ok(()))));
         return;
     }
     match store.append_audit(&rows, durability).await {
-        Ok(positions) => {
-            let mut positions = positions.into_iter();
-            for job in batch {
-                let own = positions.by_ref().take(job.rows.len()).collect();
-                let _ = job.done.send(Ok(own));
-            }
-        }
+        // A row whose key was there before was written by somebody else who found the same end: that is as good.
+        Ok(_) => batch.into_iter().for_each(|job| drop(job.done.send(Ok(())))),
         Err(error) => {
             tracing::warn!(error = ?error, rows = rows.len(), "the audit log cannot be written");
             for job in batch {
                 let answer = match job.spoolable {
-                    true => spool.keep(&job.rows).map(|()| vec![]),
+                    true => spool.keep(&job.rows),
                     false => Err(error.clone()),
                 };
                 let _ = job.done.send(answer);

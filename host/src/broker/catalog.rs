@@ -99,7 +99,8 @@ fn entries(plugin: &Arc<Plugin>) -> Result<Vec<Entry>, String> {
     let entry = |tool: &Tool| {
         let says = |what: &str, why: String| format!("tool {}: {what} {why}", tool.name);
         let input = schema::compile(&tool.input_schema).map_err(|why| says("inputSchema", why))?;
-        let output = tool.output_schema.as_ref().map(schema::compile).transpose().map_err(|why| says("outputSchema", why))?;
+        let output =
+            tool.output_schema.as_ref().map(schema::compile).transpose().map_err(|why| says("outputSchema", why))?;
         Ok(Entry {
             advertised_output: tool.output_schema.as_ref().map(|s| advertised(tool.task_support, s)),
             tool: tool.clone(),

@@ -9,10 +9,16 @@ use crate::auth::Caller;
 use crate::error::{Error, Reason, Result};
 use crate::model::{CallContext, ToolResult, Trace};
 
-#[derive(Default)]
-pub struct Observer;
+pub struct Observer {
+    #[allow(dead_code)]
+    telemetry: std::sync::Arc<crate::telemetry::Telemetry>,
+}
 
 impl Observer {
+    pub fn new(telemetry: std::sync::Arc<crate::telemetry::Telemetry>) -> Observer {
+        Observer { telemetry }
+    }
+
     /// Counts the call as running until the guard is dropped.
     pub fn running(&self, _entry: &Entry) {}
 
@@ -29,12 +35,21 @@ impl Observer {
         let tool = cleared.entry.tool.name.as_str();
         let duration_ms = received.elapsed().as_secs_f64() * 1e3;
         match outcome {
-            Ok(_) => tracing::debug!(trace_id = %trace.id, tool, outcome = outcome_word(outcome), fuel, duration_ms, task_id, "call ended"),
+            Ok(_) => {
+                tracing::debug!(trace_id = %trace.id, tool, outcome = outcome_word(outcome), fuel, duration_ms, task_id, "call ended")
+            }
             Err(error) => report(error, trace, tool, fuel, duration_ms),
         }
     }
 
-    pub fn refused(&self, entry: Option<&Entry>, _caller: &Caller, context: &CallContext, refusal: &Error, received: Instant) {
+    pub fn refused(
+        &self,
+        entry: Option<&Entry>,
+        _caller: &Caller,
+        context: &CallContext,
+        refusal: &Error,
+        received: Instant,
+    ) {
         let tool = entry.map_or("unknown", |e| e.tool.name.as_str());
         report(refusal, &context.trace, tool, 0, received.elapsed().as_secs_f64() * 1e3);
     }

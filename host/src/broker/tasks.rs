@@ -112,15 +112,28 @@ impl Tasks {
         launcher: TaskLauncher,
     ) -> Arc<Tasks> {
         let worker = WorkerId(format!("{}-{}", std::process::id(), uuid::Uuid::new_v4()));
-        Arc::new(Tasks { store, catalog, audit, observer, settings, launcher, worker, stop: CancellationToken::new(), running: TaskTracker::new() })
+        Arc::new(Tasks {
+            store,
+            catalog,
+            audit,
+            observer,
+            settings,
+            launcher,
+            worker,
+            stop: CancellationToken::new(),
+            running: TaskTracker::new(),
+        })
     }
 
     /// Record, store and launch. Returns as soon as the task is safe; it need not have begun.
     pub(super) async fn start(self: &Arc<Self>, cleared: Cleared, call: ToolCall) -> Result<TaskRow> {
         let tenant = cleared.caller.tenant();
         if self.store.open_tasks(tenant).await? >= self.settings.max_open {
-            return Err(Error::new(Reason::Busy, format!("{} tasks are open, which is the most at once.", self.settings.max_open))
-                .with("retry_after_ms", 5_000));
+            return Err(Error::new(
+                Reason::Busy,
+                format!("{} tasks are open, which is the most at once.", self.settings.max_open),
+            )
+            .with("retry_after_ms", 5_000));
         }
         let trace = call.context.trace;
         let task = self.stored(&cleared, &call).await?;
@@ -201,7 +214,7 @@ impl Tasks {
                 return Ok(row);
             }
             tokio::select! {
-                () = self.store.task_changed(owner.tenant, &row.id, Duration::from_secs(5)) => {}
+                () = self.store.task_changed(owner.tenant, &row.id, row.updated_at, Duration::from_secs(5)) => {}
                 () = cancel.cancelled() => return Err(Error::new(Reason::Cancelled, "The request was cancelled; the task runs on.")),
                 () = self.stop.cancelled() => return Err(Error::new(Reason::Draining, "This server is shutting down; the task's state is kept.")),
             }
@@ -227,9 +240,10 @@ impl Tasks {
                 self.close_cancelled(&row).await?;
                 Ok(row)
             }
-            CancelOutcome::AlreadyEnded(row) => {
-                Err(Error::new(Reason::TaskEnded, format!("The task has already ended: it is {}.", row.status.as_str())))
-            }
+            CancelOutcome::AlreadyEnded(row) => Err(Error::new(
+                Reason::TaskEnded,
+                format!("The task has already ended: it is {}.", row.status.as_str()),
+            )),
             CancelOutcome::NotFound => Err(not_found()),
         }
     }
@@ -270,7 +284,8 @@ impl Detach {
     /// Start the worker in a session of its own, so that neither our end nor a signal to our group reaches it.
     fn spawn(&self, task: &TaskRow) -> Result<()> {
         let failed = |error: std::io::Error| {
-            Error::new(Reason::Internal, "The task could not be started.").detail(format!("{}: {error}", self.program.display()))
+            Error::new(Reason::Internal, "The task could not be started.")
+                .detail(format!("{}: {error}", self.program.display()))
         };
         let mut command = Command::new(&self.program);
         command

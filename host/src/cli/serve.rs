@@ -44,15 +44,23 @@ async fn over_stdio(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<
         max_in_flight: MAX_IN_FLIGHT,
         drain: STDIO_DRAIN,
     };
-    stdio::serve(bridge.protocol.clone(), bridge.identifier.clone(), settings, tokio::io::stdin(), tokio::io::stdout(), stop)
-        .await
-        .context("stdio")
+    stdio::serve(
+        bridge.protocol.clone(),
+        bridge.identifier.clone(),
+        settings,
+        tokio::io::stdin(),
+        tokio::io::stdout(),
+        stop,
+    )
+    .await
+    .context("stdio")
 }
 
 async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<()> {
     let args = &bridge.settings.args;
     bridge.identifier.check_http()?;
-    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("--listen {} cannot be bound", args.listen))?;
+    let listener =
+        TcpListener::bind(args.listen).await.with_context(|| format!("--listen {} cannot be bound", args.listen))?;
     let address = listener.local_addr()?;
     let mut hosts: Vec<String> = args.allowed_host.iter().map(|h| h.to_ascii_lowercase()).collect();
     if !address.ip().is_unspecified() {
@@ -74,7 +82,7 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
             Box::pin(async move { store.ping().await })
         }),
         metrics: Arc::new(move || telemetry.metrics.render()),
-        beside: bridge.rest_routes(),
+        beside: axum::Router::new(),
     };
     announce(bridge, address);
     server.serve(listener, stop).await.context("http")
@@ -94,7 +102,8 @@ pub(super) fn stop_on_signal() -> CancellationToken {
     use tokio::signal::unix::{SignalKind, signal};
     let stop = CancellationToken::new();
     let fired = stop.clone();
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         tracing::error!("signals cannot be watched; the process ends at once when it is told to");
         return stop;
     };

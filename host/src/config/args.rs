@@ -9,7 +9,14 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 pub struct SettingsArgs {
     /// How clients connect. With stdio, standard output carries MCP messages and nothing else.
-    #[arg(long, env = "CYBEROS_TRANSPORT", value_enum, default_value = "stdio", global = true, help_heading = "Transport")]
+    #[arg(
+        long,
+        env = "CYBEROS_TRANSPORT",
+        value_enum,
+        default_value = "stdio",
+        global = true,
+        help_heading = "Transport"
+    )]
     pub transport: TransportArg,
 
     /// Address and port for HTTP. Anything but loopback needs tokens (--auth bearer).
@@ -38,7 +45,14 @@ pub struct SettingsArgs {
     pub drain_seconds: u64,
 
     /// Tool names with dots, or with underscores for clients that refuse dots. Both are accepted on calls.
-    #[arg(long, env = "CYBEROS_TOOL_NAMES", value_enum, default_value = "dotted", global = true, help_heading = "Transport")]
+    #[arg(
+        long,
+        env = "CYBEROS_TOOL_NAMES",
+        value_enum,
+        default_value = "dotted",
+        global = true,
+        help_heading = "Transport"
+    )]
     pub tool_names: ToolNamesArg,
 
     /// How HTTP callers prove who they are. "none" makes every caller the local user with all scopes: loopback only.
@@ -51,7 +65,14 @@ pub struct SettingsArgs {
     pub issuer: Vec<String>,
 
     /// An audience that tokens for this server carry; repeat for more. Tokens for others are refused.
-    #[arg(long, env = "CYBEROS_AUDIENCE", value_delimiter = ',', default_value = "plugin:cyberos", global = true, help_heading = "Identity")]
+    #[arg(
+        long,
+        env = "CYBEROS_AUDIENCE",
+        value_delimiter = ',',
+        default_value = "plugin:cyberos",
+        global = true,
+        help_heading = "Identity"
+    )]
     pub audience: Vec<String>,
 
     /// Accept tokens of this machine's development issuer (`token mint`). Never in production.
@@ -68,7 +89,14 @@ pub struct SettingsArgs {
 
     /// Whether the host's own flag (_meta["mcp/sampling/elicit_confirm"]) confirms a destructive call: auto is on for stdio
     /// and off for HTTP.
-    #[arg(long, env = "CYBEROS_HOST_CONFIRMATION", value_enum, default_value = "auto", global = true, help_heading = "Identity")]
+    #[arg(
+        long,
+        env = "CYBEROS_HOST_CONFIRMATION",
+        value_enum,
+        default_value = "auto",
+        global = true,
+        help_heading = "Identity"
+    )]
     pub host_confirmation: ConfirmArg,
 
     /// A file with the key that signs confirmation tokens, the same on every replica. Made in the state directory unless set.
@@ -84,8 +112,20 @@ pub struct SettingsArgs {
     #[arg(long, env = "CYBEROS_DATABASE_URL", hide_env_values = true, global = true, help_heading = "Store")]
     pub database_url: Option<String>,
 
+    /// Most connections to Postgres.
+    #[arg(long, env = "CYBEROS_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1000), global = true, help_heading = "Store")]
+    pub database_connections: u32,
+
     /// Whether tool calls leave audit rows. "off" is for measurements only.
-    #[arg(long, env = "CYBEROS_AUDIT", value_enum, default_value = "on", global = true, help_heading = "Store", hide = true)]
+    #[arg(
+        long,
+        env = "CYBEROS_AUDIT",
+        value_enum,
+        default_value = "on",
+        global = true,
+        help_heading = "Store",
+        hide = true
+    )]
     pub audit: OnOff,
 
     /// A CyberOS checkout whose personas, workflows and skills are served instead of the built-in catalogue.
@@ -134,7 +174,14 @@ pub struct SettingsArgs {
     pub log: String,
 
     /// Lines for people, or JSON for machines.
-    #[arg(long, env = "CYBEROS_LOG_FORMAT", value_enum, default_value = "text", global = true, help_heading = "Telemetry")]
+    #[arg(
+        long,
+        env = "CYBEROS_LOG_FORMAT",
+        value_enum,
+        default_value = "text",
+        global = true,
+        help_heading = "Telemetry"
+    )]
     pub log_format: LogFormatArg,
 
     /// Where spans and metrics are sent over OTLP gRPC, such as http://127.0.0.1:4317. Nothing is sent unless set.

@@ -39,7 +39,10 @@ impl Grants {
         for (name, upstream) in &mut self.upstreams {
             let says = |what: String| format!("upstreams.{name}: {what}");
             let url = url::Url::parse(&upstream.url).map_err(|e| says(format!("url: {e}")))?;
-            let bare = matches!(url.scheme(), "http" | "https") && url.path() == "/" && url.query().is_none() && url.username().is_empty();
+            let bare = matches!(url.scheme(), "http" | "https")
+                && url.path() == "/"
+                && url.query().is_none()
+                && url.username().is_empty();
             if !bare || url.host().is_none() {
                 return Err(says("url must be scheme, host and port only, such as https://api.example.com".into()));
             }
@@ -56,7 +59,8 @@ impl Grants {
             }
         }
         let limits = &self.limits;
-        let (max_memory, max_tables) = (crate::config::settings::MAX_MEMORY_BYTES, crate::config::settings::MAX_TABLE_ELEMENTS);
+        let (max_memory, max_tables) =
+            (crate::config::settings::MAX_MEMORY_BYTES, crate::config::settings::MAX_TABLE_ELEMENTS);
         if limits.memory_bytes > max_memory {
             return Err(format!("limits.memory_bytes is at most {max_memory}"));
         }
@@ -74,7 +78,9 @@ impl Grants {
 fn secret(place: &str) -> Result<SecretString, String> {
     let value = match place.split_once(':') {
         #[allow(clippy::disallowed_methods)]
-        Some(("env", name)) => std::env::var(name).map_err(|_| format!("the environment variable {name} is not set"))?,
+        Some(("env", name)) => {
+            std::env::var(name).map_err(|_| format!("the environment variable {name} is not set"))?
+        }
         Some(("file", path)) => std::fs::read_to_string(path).map_err(|e| format!("{path} cannot be read: {e}"))?,
         _ => return Err("secret must be env:NAME or file:PATH".into()),
     };
@@ -98,7 +104,8 @@ mod tests {
     fn a_mistake_is_named_with_its_line() {
         let error = read("[plugins.weather]\ncuo = true\nupstream = 3\n").unwrap_err().to_string();
         assert!(error.contains("line 3") && error.contains("upstream"), "{error}");
-        let error = read("[plugins.w.upstreams.api]\nurl = \"https://u@example.com/x\"\npaths = []\n").unwrap_err().to_string();
+        let error =
+            read("[plugins.w.upstreams.api]\nurl = \"https://u@example.com/x\"\npaths = []\n").unwrap_err().to_string();
         assert!(error.contains("scheme, host and port only"), "{error}");
     }
 

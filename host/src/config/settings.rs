@@ -45,7 +45,9 @@ impl Settings {
     pub fn load(args: SettingsArgs) -> Result<Settings, BadSetting> {
         let state_dir = state_dir(&args)?;
         let store = match &args.database_url {
-            Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => StoreSettings::Postgres(SecretString::from(url.as_str())),
+            Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                StoreSettings::Postgres(SecretString::from(url.as_str()))
+            }
             Some(_) => return Err(BadSetting::new("--database-url must start with postgres://")),
             None => StoreSettings::Sqlite(state_dir.join("bridge.db")),
         };
@@ -55,11 +57,18 @@ impl Settings {
                 args.listen
             )));
         }
-        let cuo_command: Vec<String> = args.cuo_command.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        let cuo_command: Vec<String> =
+            args.cuo_command.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
         if args.cuo != CuoArg::Builtin && cuo_command.is_empty() {
-            return Err(BadSetting::new("--cuo json-rpc and --cuo cli need --cuo-command: the supervisor's program and arguments"));
+            return Err(BadSetting::new(
+                "--cuo json-rpc and --cuo cli need --cuo-command: the supervisor's program and arguments",
+            ));
         }
-        if args.transport == TransportArg::Http && args.auth == AuthArg::Bearer && args.issuer.is_empty() && !args.dev_issuer {
+        if args.transport == TransportArg::Http
+            && args.auth == AuthArg::Bearer
+            && args.issuer.is_empty()
+            && !args.dev_issuer
+        {
             return Err(BadSetting::new(
                 "--auth bearer needs a token issuer: --issuer ISSUER=JWKS-URL, or --dev-issuer for development, or --auth none on loopback",
             ));
@@ -87,9 +96,12 @@ fn state_dir(args: &SettingsArgs) -> Result<PathBuf, BadSetting> {
         return std::path::absolute(directory).map_err(|e| BadSetting::new(format!("--state-dir: {e}")));
     }
     let variable = |name: &str| read_environment(name).map(PathBuf::from);
-    let base = variable("XDG_STATE_HOME").filter(|p| p.is_absolute()).or_else(|| variable("HOME").map(|home| home.join(".local/state")));
-    base.map(|base| base.join("cyberos-mcp-bridge"))
-        .ok_or_else(|| BadSetting::new("neither --state-dir nor XDG_STATE_HOME nor HOME says where to keep files; pass --state-dir"))
+    let base = variable("XDG_STATE_HOME")
+        .filter(|p| p.is_absolute())
+        .or_else(|| variable("HOME").map(|home| home.join(".local/state")));
+    base.map(|base| base.join("cyberos-mcp-bridge")).ok_or_else(|| {
+        BadSetting::new("neither --state-dir nor XDG_STATE_HOME nor HOME says where to keep files; pass --state-dir")
+    })
 }
 
 fn plugins(args: &SettingsArgs) -> Result<PluginsFile, BadSetting> {

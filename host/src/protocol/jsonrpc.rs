@@ -45,12 +45,25 @@ impl fmt::Display for RequestId {
 /// One element of the wire.
 #[derive(Debug)]
 pub enum Message {
-    Request { id: RequestId, method: String, params: Map<String, Value> },
-    Notification { method: String, params: Map<String, Value> },
+    Request {
+        id: RequestId,
+        method: String,
+        params: Map<String, Value>,
+    },
+    Notification {
+        method: String,
+        params: Map<String, Value>,
+    },
     /// To a request of ours.
-    Response { id: RequestId, outcome: Result<Value, Value> },
+    Response {
+        id: RequestId,
+        outcome: Result<Value, Value>,
+    },
     /// Not a message; `id` is there when it could be read.
-    Invalid { id: Option<RequestId>, error: Error },
+    Invalid {
+        id: Option<RequestId>,
+        error: Error,
+    },
 }
 
 /// One line or body: a message, or a batch of them.
@@ -171,9 +184,20 @@ mod tests {
 
     #[test]
     fn ids_keep_their_type_and_null_is_refused() {
-        assert!(matches!(single(r#"{"jsonrpc":"2.0","id":"7","method":"ping"}"#), Message::Request { id: RequestId::Text(_), .. }));
-        assert!(matches!(single(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#), Message::Request { id: RequestId::Number(7), .. }));
-        for bad in [r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, r#"{"id":1,"method":"ping"}"#, "3"] {
+        assert!(matches!(
+            single(r#"{"jsonrpc":"2.0","id":"7","method":"ping"}"#),
+            Message::Request { id: RequestId::Text(_), .. }
+        ));
+        assert!(matches!(
+            single(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#),
+            Message::Request { id: RequestId::Number(7), .. }
+        ));
+        for bad in [
+            r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#,
+            r#"{"id":1,"method":"ping"}"#,
+            "3",
+        ] {
             assert!(matches!(single(bad), Message::Invalid { .. }), "{bad}");
         }
         assert_eq!(parse(b"{").unwrap_err().reason(), Reason::ParseError);

@@ -53,7 +53,9 @@ impl InFlight {
     pub fn cancel(&self, key: &Arc<str>, id: &RequestId) {
         match self.lock().get(&(key.clone(), id.clone())).map(Vec::as_slice) {
             Some([only]) => only.cancel(),
-            Some(several) => tracing::warn!(count = several.len(), "a cancellation names a request id that is used twice; ignored"),
+            Some(several) => {
+                tracing::warn!(count = several.len(), "a cancellation names a request id that is used twice; ignored")
+            }
             None => {}
         }
     }

@@ -53,7 +53,13 @@ impl Protocol {
         futures::future::join_all(answers).await.into_iter().flatten().collect()
     }
 
-    async fn handle(&self, peer: &Peer, message: Message, entered: Option<Entered>, traceparent: Option<&str>) -> Option<Answer> {
+    async fn handle(
+        &self,
+        peer: &Peer,
+        message: Message,
+        entered: Option<Entered>,
+        traceparent: Option<&str>,
+    ) -> Option<Answer> {
         match (message, entered) {
             (Message::Request { id, method, params }, Some(entered)) => {
                 self.request(peer, &id, &method, params, entered, traceparent).await

@@ -74,7 +74,8 @@ impl HttpServer {
             }
         });
         let stopping = stop.clone();
-        let served = axum::serve(listener, app.router()).with_graceful_shutdown(async move { stopping.cancelled().await });
+        let served =
+            axum::serve(listener, app.router()).with_graceful_shutdown(async move { stopping.cancelled().await });
         let mut served = tokio::spawn(async move { served.await });
         tokio::select! {
             ended = &mut served => return ended.unwrap_or_else(|e| Err(std::io::Error::other(e))),
@@ -131,7 +132,11 @@ async fn mcp(State(app): State<App>, request: Request) -> Response {
         _ => return ([(header::ALLOW, "POST")], StatusCode::METHOD_NOT_ALLOWED).into_response(),
     }
     if app.draining.load(Ordering::Acquire) {
-        return fault(StatusCode::SERVICE_UNAVAILABLE, Error::new(Reason::Draining, "This server is shutting down."), &trace_id());
+        return fault(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Error::new(Reason::Draining, "This server is shutting down."),
+            &trace_id(),
+        );
     }
     let (parts, body) = request.into_parts();
     if let Err((status, error)) = check_headers(&parts.headers) {
@@ -145,10 +150,12 @@ async fn mcp(State(app): State<App>, request: Request) -> Response {
     let (messages, batch) = match parse(&body) {
         Ok(parsed) => parsed,
         // Who is not allowed in learns nothing about what they sent.
-        Err(error) => return match caller {
-            Ok(_) => fault(StatusCode::BAD_REQUEST, error, &trace_id()),
-            Err(refusal) => app.refuse(refusal, None),
-        },
+        Err(error) => {
+            return match caller {
+                Ok(_) => fault(StatusCode::BAD_REQUEST, error, &trace_id()),
+                Err(refusal) => app.refuse(refusal, None),
+            };
+        }
     };
     let caller = match caller {
         Ok(caller) => caller,
@@ -161,7 +168,8 @@ async fn mcp(State(app): State<App>, request: Request) -> Response {
 impl App {
     /// Only `initialize`, only without any token: a bad one is never let through.
     fn may_initialize(&self, refusal: &Error, messages: &[Message]) -> bool {
-        let only_initialize = matches!(messages, [Message::Request { method, .. }] if method == "initialize" || method == "ping");
+        let only_initialize =
+            matches!(messages, [Message::Request { method, .. }] if method == "initialize" || method == "ping");
         self.server.settings.open_initialize && refusal.reason() == Reason::TokenMissing && only_initialize
     }
 
@@ -178,7 +186,10 @@ impl App {
         let expects_answer = messages.iter().any(|m| matches!(m, Message::Request { .. } | Message::Invalid { .. }));
         let malformed = !batch && matches!(messages[0], Message::Invalid { .. });
         let key: Arc<str> = format!("{}/{}", caller.tenant(), caller.subject()).into();
-        let policy = PeerPolicy { may_list_tasks: self.server.settings.policy.may_list_tasks && !caller.is_anonymous(), ..self.server.settings.policy };
+        let policy = PeerPolicy {
+            may_list_tasks: self.server.settings.policy.may_list_tasks && !caller.is_anonymous(),
+            ..self.server.settings.policy
+        };
         let peer = Peer { caller, policy, outbox: None, in_flight: self.in_flight.clone(), key };
         let accepted = accept(&peer, messages);
         let traceparent = headers.get("traceparent").and_then(|h| h.to_str().ok()).map(str::to_owned);
@@ -205,7 +216,9 @@ impl App {
     fn respond(&self, answer: Answer) -> Response {
         let Some(refusal) = &answer.refusal else { return json_response(StatusCode::OK, &answer.body) };
         let status = match refusal.reason() {
-            Reason::TokenMissing | Reason::TokenInvalid | Reason::TokenExpired | Reason::AudMismatch => StatusCode::UNAUTHORIZED,
+            Reason::TokenMissing | Reason::TokenInvalid | Reason::TokenExpired | Reason::AudMismatch => {
+                StatusCode::UNAUTHORIZED
+            }
             Reason::InsufficientScope => StatusCode::FORBIDDEN,
             Reason::Unreachable if refusal.data("identity").is_some() => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::OK,
@@ -216,7 +229,8 @@ impl App {
             .and_then(Value::as_array)
             .map(|scopes| scopes.iter().filter_map(Value::as_str).collect())
             .unwrap_or_default();
-        if let Some(challenge) = self.server.identifier.challenge(refusal, &needed).filter(|_| status != StatusCode::OK) {
+        if let Some(challenge) = self.server.identifier.challenge(refusal, &needed).filter(|_| status != StatusCode::OK)
+        {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
         response
@@ -226,23 +240,33 @@ impl App {
 /// Transport faults, before the body is looked at.
 fn check_headers(headers: &HeaderMap) -> Result<(), (StatusCode, Error)> {
     let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
-    let is_json = text(header::CONTENT_TYPE).is_some_and(|t| t.split(';').next().is_some_and(|t| t.trim().eq_ignore_ascii_case("application/json")));
+    let is_json = text(header::CONTENT_TYPE)
+        .is_some_and(|t| t.split(';').next().is_some_and(|t| t.trim().eq_ignore_ascii_case("application/json")));
     if !is_json {
-        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, Error::new(Reason::UnsupportedMediaType, "The Content-Type must be application/json.")));
+        return Err((
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Error::new(Reason::UnsupportedMediaType, "The Content-Type must be application/json."),
+        ));
     }
     let accepts = text(header::ACCEPT).unwrap_or("*/*");
     let accepts_json = accepts.split(',').any(|range| {
         matches!(range.split(';').next().unwrap_or_default().trim(), "application/json" | "application/*" | "*/*")
     });
     if !accepts_json {
-        return Err((StatusCode::NOT_ACCEPTABLE, Error::new(Reason::NotAcceptable, "The Accept header must allow application/json.")));
+        return Err((
+            StatusCode::NOT_ACCEPTABLE,
+            Error::new(Reason::NotAcceptable, "The Accept header must allow application/json."),
+        ));
     }
     match headers.get("mcp-protocol-version").map(|v| v.to_str()) {
         None | Some(Ok(REVISION)) => Ok(()),
         Some(_) => Err((
             StatusCode::BAD_REQUEST,
-            Error::new(Reason::UnsupportedVersion, "The MCP-Protocol-Version header names a version that is not spoken here.")
-                .with("supported", json!([REVISION])),
+            Error::new(
+                Reason::UnsupportedVersion,
+                "The MCP-Protocol-Version header names a version that is not spoken here.",
+            )
+            .with("supported", json!([REVISION])),
         )),
     }
 }
@@ -251,8 +275,13 @@ async fn read(body: Body, limit: usize) -> Result<Bytes, (StatusCode, Error)> {
     to_bytes(body, limit).await.map_err(|error| {
         let too_large = std::error::Error::source(&error).is_some_and(|e| e.is::<http_body_util::LengthLimitError>());
         match too_large {
-            true => (StatusCode::PAYLOAD_TOO_LARGE, Error::new(Reason::PayloadTooLarge, format!("A body may have at most {limit} bytes."))),
-            false => (StatusCode::BAD_REQUEST, Error::new(Reason::ParseError, "The body could not be read.").detail(error)),
+            true => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                Error::new(Reason::PayloadTooLarge, format!("A body may have at most {limit} bytes.")),
+            ),
+            false => {
+                (StatusCode::BAD_REQUEST, Error::new(Reason::ParseError, "The body could not be read.").detail(error))
+            }
         }
     })
 }

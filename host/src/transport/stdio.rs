@@ -82,9 +82,10 @@ impl Conversation {
             match read {
                 Line::End => return Ok(()),
                 Line::Empty => {}
-                Line::TooLong => self.refuse(
-                    Error::new(Reason::PayloadTooLarge, format!("A message may have at most {} bytes.", self.settings.max_line_bytes)),
-                ),
+                Line::TooLong => self.refuse(Error::new(
+                    Reason::PayloadTooLarge,
+                    format!("A message may have at most {} bytes.", self.settings.max_line_bytes),
+                )),
                 Line::Complete => match parse(&line) {
                     Err(error) => self.refuse(error),
                     Ok((messages, batch)) => self.accept(messages, batch).await,
@@ -182,7 +183,10 @@ async fn next_line(input: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>, 
 }
 
 /// The only writer of stdout. Messages that wait are written together.
-async fn write(mut output: impl AsyncWrite + Unpin, mut messages: mpsc::UnboundedReceiver<Value>) -> std::io::Result<()> {
+async fn write(
+    mut output: impl AsyncWrite + Unpin,
+    mut messages: mpsc::UnboundedReceiver<Value>,
+) -> std::io::Result<()> {
     let mut waiting = Vec::new();
     let mut bytes = Vec::new();
     while messages.recv_many(&mut waiting, 64).await > 0 {

@@ -45,7 +45,8 @@ struct Line {
 impl Spool {
     /// `None`: nothing is spooled, a call that cannot be recorded is refused.
     pub fn open(directory: Option<PathBuf>) -> Spool {
-        let waiting = directory.as_ref().is_some_and(|d| fs::read_dir(d).is_ok_and(|mut entries| entries.next().is_some()));
+        let waiting =
+            directory.as_ref().is_some_and(|d| fs::read_dir(d).is_ok_and(|mut entries| entries.next().is_some()));
         Spool { directory, own: None, waiting }
     }
 
@@ -57,7 +58,8 @@ impl Spool {
     }
 
     pub fn keep(&mut self, rows: &[NewAuditRow]) -> Result<()> {
-        let failed = |detail: String| Error::new(Reason::StoreUnavailable, "The audit log cannot be written.").detail(detail);
+        let failed =
+            |detail: String| Error::new(Reason::StoreUnavailable, "The audit log cannot be written.").detail(detail);
         let file = self.own_file().map_err(|e| failed(format!("spool: {e}")))?;
         if file.metadata().is_ok_and(|m| m.len() > MAX_BYTES) {
             return Err(failed("the spool is full".into()));
@@ -113,7 +115,8 @@ impl Spool {
 
 fn files(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return vec![] };
-    let mut files: Vec<_> = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "jsonl")).collect();
+    let mut files: Vec<_> =
+        entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "jsonl")).collect();
     // Named by time, so older rows come first.
     files.sort();
     files

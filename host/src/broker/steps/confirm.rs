@@ -63,7 +63,12 @@ pub async fn confirm(policy: &ConfirmationPolicy, checked: Checked, call: &ToolC
         Confirmation::NotNeeded
     } else if let Some(token) = call.meta.get(TOKEN_KEY) {
         let token = token.as_str().unwrap_or_default();
-        let call = Confirming { tenant: caller.tenant(), subject: caller.subject(), tool: &entry.tool.name, arguments: &arguments };
+        let call = Confirming {
+            tenant: caller.tenant(),
+            subject: caller.subject(),
+            tool: &entry.tool.name,
+            arguments: &arguments,
+        };
         let nonce = policy.tokens.verify(token, &call)?;
         if !policy.store.use_once(caller.tenant(), &nonce.jti, nonce.expires_at).await? {
             return Err(Error::new(Reason::ConfirmationInvalid, "This confirmation token was used before."));
@@ -82,7 +87,9 @@ pub async fn confirm(policy: &ConfirmationPolicy, checked: Checked, call: &ToolC
 }
 
 fn hint(host_may_confirm: bool) -> String {
-    let token = format!("Ask the user, then call again with a token from `cyberos-mcp-bridge confirm sign` in _meta[\"{TOKEN_KEY}\"]");
+    let token = format!(
+        "Ask the user, then call again with a token from `cyberos-mcp-bridge confirm sign` in _meta[\"{TOKEN_KEY}\"]"
+    );
     match host_may_confirm {
         true => format!("{token}, or with _meta[\"{FLAG_KEY}\"] = true once the user agreed."),
         false => format!("{token}."),
@@ -98,7 +105,12 @@ impl Cleared {
 
     /// A task's call was cleared when the task was created, and the row that says so is the bridge's own. Arguments and
     /// caller are the row's.
-    pub fn of_task(caller: Caller, entry: Arc<Entry>, arguments: Map<String, Value>, confirmation: Confirmation) -> Cleared {
+    pub fn of_task(
+        caller: Caller,
+        entry: Arc<Entry>,
+        arguments: Map<String, Value>,
+        confirmation: Confirmation,
+    ) -> Cleared {
         let arguments_sha256 = hex::encode(arguments_sha256(&arguments));
         Cleared { caller, entry, arguments, arguments_sha256, confirmation, _only_confirm_makes_this: () }
     }

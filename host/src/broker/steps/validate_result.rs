@@ -13,8 +13,11 @@ pub fn validate_result(entry: &Entry, result: ToolResult) -> Result<ToolResult> 
         return Ok(result);
     }
     let broken = |detail: String| {
-        Error::new(Reason::InvalidResult, format!("Tool {} returned a result that breaks its outputSchema.", entry.tool.name))
-            .detail(detail)
+        Error::new(
+            Reason::InvalidResult,
+            format!("Tool {} returned a result that breaks its outputSchema.", entry.tool.name),
+        )
+        .detail(detail)
     };
     let Some(structured) = &result.structured else {
         return Err(broken("it has an outputSchema and returned no structured result".into()));

@@ -1,7 +1,7 @@
 //! Running one stored task to its end, and finding the tasks of workers that died.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
 use super::{StoredCall, Tasks};
@@ -13,6 +13,9 @@ use crate::error::{Error, Reason, Result};
 use crate::model::{Progress, ProgressSink, TenantId, Trace};
 use crate::runtime::PluginCall;
 use crate::store::{TaskEnd, TaskId, TaskRow, TaskStatus};
+
+/// How long new progress may wait before it is stored.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// What a look for abandoned tasks found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +87,7 @@ impl Tasks {
                 deadline: Instant::now() + left.unsigned_abs(),
                 cancel: cancel.clone(),
                 progress: ProgressSink::new(move |report| {
-                    *latest.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(report);
+                    *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
                 }),
                 task_id: Some(row.id.to_string()),
                 cleared_to_append: cleared.may_append(),
@@ -105,29 +108,29 @@ impl Tasks {
     /// Hold the lease, store progress, and stop the run when the row says so.
     async fn keep(self: Arc<Self>, row: TaskRow, cancel: CancellationToken, latest: Arc<Mutex<Option<Progress>>>) {
         let (tenant, id) = (row.owner.tenant, &row.id);
-        let mut renewed = Instant::now();
+        let (mut renewed, mut seen) = (Instant::now(), row.updated_at);
         loop {
             tokio::select! {
-                () = self.store.task_changed(tenant, id, Duration::from_millis(250)) => {}
+                () = self.store.task_changed(tenant, id, seen, LOOK) => {}
                 () = self.stop.cancelled() => return cancel.cancel(),
             }
-            let progress = latest.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-            if progress.is_none() && renewed.elapsed() < self.settings.lease / 3 {
-                match self.store.task(&row.owner, id).await {
-                    Ok(Some(now)) if !now.status.has_ended() => continue,
+            let progress = latest.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if progress.is_some() || renewed.elapsed() >= self.settings.lease / 3 {
+                match self.store.renew_task(tenant, id, &self.worker, self.settings.lease, progress.as_ref()).await {
+                    Ok(Some(TaskStatus::Running | TaskStatus::InputRequired)) => renewed = Instant::now(),
                     Ok(_) => return cancel.cancel(),
-                    Err(_) => continue,
+                    // The store is away: go on until the lease is over, then the task is somebody else's.
+                    Err(error) if renewed.elapsed() > self.settings.lease => {
+                        tracing::error!(task = %id, error = ?error, "the lease could not be renewed; the task is given up");
+                        return cancel.cancel();
+                    }
+                    Err(error) => tracing::warn!(task = %id, error = ?error, "the lease could not be renewed"),
                 }
             }
-            match self.store.renew_task(tenant, id, &self.worker, self.settings.lease, progress.as_ref()).await {
-                Ok(Some(TaskStatus::Running | TaskStatus::InputRequired)) => renewed = Instant::now(),
+            match self.store.task(&row.owner, id).await {
+                Ok(Some(now)) if !now.status.has_ended() => seen = now.updated_at,
                 Ok(_) => return cancel.cancel(),
-                // The store is away: go on until the lease is over, then the task is somebody else's.
-                Err(error) if renewed.elapsed() > self.settings.lease => {
-                    tracing::error!(task = %id, error = ?error, "the lease could not be renewed; the task is given up");
-                    return cancel.cancel();
-                }
-                Err(error) => tracing::warn!(task = %id, error = ?error, "the lease could not be renewed"),
+                Err(_) => {}
             }
         }
     }
@@ -135,8 +138,10 @@ impl Tasks {
     /// Take over what dead workers left: run it again where that is safe, else fail it. Call at start and then regularly.
     pub async fn recover(self: &Arc<Self>) -> Result<Recovered> {
         let mut recovered = Recovered::default();
-        for (tenant, id) in self.store.abandoned_tasks(self.settings.lease).await? {
-            let Some(row) = self.store.claim_task(tenant, &id, &self.worker, self.settings.lease).await? else { continue };
+        for (tenant, id) in self.store.abandoned_tasks(self.settings.lease / 2).await? {
+            let Some(row) = self.store.claim_task(tenant, &id, &self.worker, self.settings.lease).await? else {
+                continue;
+            };
             let idempotent = self.catalog.find(row.tool.as_str()).is_some_and(|e| e.tool.idempotent_task);
             // A task that nobody ever began is simply late.
             if row.attempts <= 1 || idempotent {
@@ -151,7 +156,11 @@ impl Tasks {
             }
         }
         if recovered != Recovered::default() {
-            tracing::warn!(run_again = recovered.run_again, failed = recovered.failed, "recovered tasks whose worker had ended");
+            tracing::warn!(
+                run_again = recovered.run_again,
+                failed = recovered.failed,
+                "recovered tasks whose worker had ended"
+            );
         }
         Ok(recovered)
     }
@@ -185,7 +194,8 @@ impl Tasks {
     async fn close_unfinished(&self, row: &TaskRow, error: &Error) -> Result<()> {
         let Ok(cleared) = self.prepare_any(row) else { return Ok(()) };
         let stored = stored_call(row);
-        let subject = Subject::of(&cleared, stored.trace(row.trace_id), stored.request_id.clone(), Some(row.id.to_string()));
+        let subject =
+            Subject::of(&cleared, stored.trace(row.trace_id), stored.request_id.clone(), Some(row.id.to_string()));
         self.audit.reopen(subject, Instant::now()).close(&Err(error.clone()), 0).await
     }
 
@@ -197,7 +207,13 @@ impl Tasks {
 fn stored_call(row: &TaskRow) -> StoredCall {
     serde_json::from_value(row.call.clone()).unwrap_or_else(|error| {
         tracing::error!(task = %row.id, %error, "a task row is damaged; it is treated as a caller without scopes");
-        StoredCall { scopes: Some(Default::default()), request_id: None, span: String::new(), sampled: false, confirmation: String::new() }
+        StoredCall {
+            scopes: Some(Default::default()),
+            request_id: None,
+            span: String::new(),
+            sampled: false,
+            confirmation: String::new(),
+        }
     })
 }
 

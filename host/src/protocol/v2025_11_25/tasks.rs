@@ -71,7 +71,10 @@ pub async fn result(request: Request<'_>) -> Result<Value> {
             }
             Err(error.with("_meta", json!({ RELATED_TASK: related })))
         }
-        (None, None) => Err(Error::new(Reason::Cancelled, "The task was cancelled.").with("_meta", json!({ RELATED_TASK: related }))),
+        (None, None) => {
+            Err(Error::new(Reason::Cancelled, "The task was cancelled.")
+                .with("_meta", json!({ RELATED_TASK: related })))
+        }
     }
 }
 

@@ -114,7 +114,9 @@ fn task_request(request: &Request<'_>) -> Result<Option<TaskRequest>> {
     let task = request.object("task")?;
     let ttl = match task.get("ttl") {
         None | Some(Value::Null) => None,
-        Some(ttl) => Some(ttl.as_u64().ok_or_else(|| invalid("params.task.ttl must be a number of milliseconds.".into()))?),
+        Some(ttl) => {
+            Some(ttl.as_u64().ok_or_else(|| invalid("params.task.ttl must be a number of milliseconds.".into()))?)
+        }
     };
     Ok(Some(TaskRequest { ttl: ttl.map(Duration::from_millis) }))
 }

@@ -62,7 +62,8 @@ impl Origins {
         };
         let Some(named) = named else { return false };
         let name = without_port(&named).to_ascii_lowercase();
-        matches!(name.as_str(), "localhost" | "127.0.0.1" | "[::1]") || self.hosts.iter().any(|h| h == "*" || *h == name)
+        matches!(name.as_str(), "localhost" | "127.0.0.1" | "[::1]")
+            || self.hosts.iter().any(|h| h == "*" || *h == name)
     }
 }
 
