@@ -161,7 +161,7 @@ async fn kill_nine_loses_no_row_whose_append_returned() {
     }
 }
 
-/// `cargo nextest run --release --run-ignored only -E 'test(what_an_append_costs)' --no-capture`
+/// `cargo nextest run --run-ignored only -E 'test(what_an_append_costs)' --no-capture`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement, not a test"]
 async fn what_an_append_costs() {
