@@ -1,4 +1,15 @@
-//! What the behaviour tests stand on.
+//! What the behaviour tests stand on: a real bridge, its callers, a real Postgres, a collector.
 
+pub mod bridge;
+pub mod caller;
 pub mod postgres;
+pub mod reply;
+pub mod setup;
+pub mod stdio;
 pub mod stores;
+pub mod tokens;
+
+pub use bridge::Bridge;
+pub use caller::{TENANT_A, TENANT_B};
+pub use reply::Reply;
+pub use setup::Setup;
