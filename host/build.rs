@@ -1,1 +1,7 @@
-fn main() {}
+#[path = "build/catalogue.rs"]
+mod catalogue;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    catalogue::pack();
+}
