@@ -2,6 +2,7 @@
 
 pub mod bridge;
 pub mod caller;
+pub mod otlp;
 pub mod postgres;
 pub mod reply;
 pub mod setup;

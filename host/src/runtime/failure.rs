@@ -2,7 +2,7 @@
 //!
 //! Source: the trap table of `wasmtime::Trap`; design section 5, row "plugin trap, limit".
 
-use wasmtime::{PoolConcurrencyLimitError, Trap};
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::error::{Error, Reason};
@@ -10,8 +10,6 @@ use crate::error::{Error, Reason};
 /// Raised by the host itself to end a guest; travels through wasmtime and is recognised by type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// It asked for more linear memory or table elements than its limit.
-    OutOfMemory,
     /// It called host functions more often than its limit.
     TooManyHostCalls,
 }
@@ -19,7 +17,6 @@ pub enum Stop {
 impl std::fmt::Display for Stop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Stop::OutOfMemory => "memory limit reached",
             Stop::TooManyHostCalls => "host call limit reached",
         })
     }
@@ -31,8 +28,6 @@ impl std::error::Error for Stop {}
 pub struct Evidence {
     /// The limiter refused a growth during this call. Most allocators abort then, which looks like any other panic.
     pub growth_refused: bool,
-    /// The guest's function had returned; what failed was reading its result.
-    pub returned: bool,
 }
 
 /// The reason and the sentence for a call that ended in `error`.
@@ -53,7 +48,6 @@ pub fn explain(error: &wasmtime::Error, evidence: Evidence) -> Error {
 fn reason(error: &wasmtime::Error, evidence: Evidence) -> Reason {
     if let Some(stop) = error.downcast_ref::<Stop>() {
         return match stop {
-            Stop::OutOfMemory => Reason::OutOfMemory,
             Stop::TooManyHostCalls => Reason::HostCallLimit,
         };
     }
@@ -73,11 +67,9 @@ fn reason(error: &wasmtime::Error, evidence: Evidence) -> Reason {
         Some(_) => Reason::PluginTrapped,
         // Wasmtime has no type for this one; its text is pinned by a test that returns a huge result.
         None if format!("{error:#}").contains("too much data is being copied") => {
-            if evidence.returned {
-                Reason::OutputTooLarge
-            } else {
-                Reason::HostCallLimit
-            }
+            let inside_guest = error.downcast_ref::<WasmBacktrace>().is_some_and(|trace| !trace.frames().is_empty());
+            // With frames on the stack it was an argument of a host call; without, the guest had returned.
+            if inside_guest { Reason::HostCallLimit } else { Reason::OutputTooLarge }
         }
         None => Reason::PluginTrapped,
     }

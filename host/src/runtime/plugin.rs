@@ -12,6 +12,7 @@ use wasmtime_wasi::{FsPerms, WasiCtx};
 
 use super::bindings::PluginPre;
 use super::call::CallState;
+use super::engine::Clock;
 use super::output::Capture;
 use super::{Runtime, Services, convert, imports};
 use crate::config::Grants;
@@ -28,6 +29,7 @@ pub struct Plugin {
     grants: Arc<Grants>,
     services: Arc<Services>,
     engine: Engine,
+    clock: Arc<Clock>,
     own_calls: Arc<Semaphore>,
     all_calls: Arc<Semaphore>,
 }
@@ -109,6 +111,7 @@ impl Plugin {
             grants: Arc::new(grants),
             services: runtime.services().clone(),
             engine: engine.clone(),
+            clock: runtime.clock().clone(),
         };
         plugin.tools = plugin.describe().await?;
         Ok(plugin)
@@ -116,6 +119,7 @@ impl Plugin {
 
     async fn describe(&self) -> Result<Vec<Tool>, Why> {
         let mut store = self.describing_store().map_err(|e| Why::NoTools(format!("{e:?}")))?;
+        let _running = self.clock.run();
         let listing = async {
             let plugin = self.pre.instantiate_async(&mut store).await?;
             plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
@@ -197,6 +201,9 @@ impl Plugin {
     }
     pub(super) fn engine(&self) -> &Engine {
         &self.engine
+    }
+    pub(super) fn clock(&self) -> &Arc<Clock> {
+        &self.clock
     }
     pub(super) fn instance_pre(&self) -> &PluginPre<CallState> {
         &self.pre

@@ -91,6 +91,8 @@ pub struct Skill {
     pub description: String,
     pub version: Option<String>,
     pub license: Option<String>,
+    /// Name of the document that it makes.
+    pub produces: String,
     /// For `x-author` with a sibling `x-audit`, and the other way round: the sibling's name.
     pub counterpart: Option<String>,
 }
@@ -164,10 +166,15 @@ impl Workflow {
         format!("{}/{}", self.persona, self.slug)
     }
 
-    /// A workflow whose chain is empty was retired.
+    /// A workflow that was retired says so, or has nothing left in its chain.
     pub fn runnable(&self) -> bool {
-        !self.skill_chain.is_empty()
+        !self.skill_chain.is_empty() && self.status != "retired"
     }
+}
+
+/// What a skill's document is called when nothing else is said: "risk-register-author" makes a `risk_register`.
+pub(super) fn document_name(skill: &str) -> String {
+    skill.strip_suffix("-author").unwrap_or(skill).replace('-', "_")
 }
 
 fn nearest(wrong: &str, all: impl Iterator<Item = String>) -> Vec<String> {

@@ -225,7 +225,7 @@ impl Cuo {
         let parent = self.settings.work_dir.clone().unwrap_or_else(std::env::temp_dir);
         let create = || {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&parent)?;
-            tempfile::Builder::new().prefix("cyberos-cuo-").tempdir_in(std::path::absolute(&parent)?)
+            child::private_dir(&std::path::absolute(&parent)?)
         };
         create().map_err(no_work_dir)
     }

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::catalogue::{Binding, Catalogue, Parameter, Persona, Problem, Skill, Step, Workflow};
+use super::catalogue::{Binding, Catalogue, Parameter, Persona, Problem, Skill, Step, Workflow, document_name};
 use super::frontmatter::{self, text_of, texts_of};
 use super::text::title_of_slug;
 
@@ -317,6 +317,9 @@ fn skill(folder: &str, fields: &Map<String, Value>) -> Result<Skill, String> {
         description: text_of(fields, &["description"]).ok_or("the frontmatter has no description")?,
         version: text_of(fields, &["version"]).or_else(|| text_of(metadata?, &["version"])),
         license: text_of(fields, &["license"]),
+        produces: text_of(fields, &["produces"])
+            .filter(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-')))
+            .unwrap_or_else(|| document_name(folder)),
         counterpart: None,
     })
 }

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 const PACK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/catalogue.pack"));
@@ -25,7 +25,8 @@ fn ensure_pack(state_dir: &Path, pack: &[u8], digest: &str) -> io::Result<PathBu
     if is_whole(&target, pack)? {
         return Ok(target);
     }
-    let fresh = tempfile::Builder::new().prefix(".catalogue-").tempdir_in(state_dir)?;
+    let private = fs::Permissions::from_mode(0o700);
+    let fresh = tempfile::Builder::new().prefix(".catalogue-").permissions(private).tempdir_in(state_dir)?;
     let unpacked = fresh.path().join("tree");
     fs::DirBuilder::new().mode(0o700).create(&unpacked)?;
     for (path, bytes) in files(pack) {
@@ -89,7 +90,9 @@ fn files(pack: &[u8]) -> impl Iterator<Item = (&str, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use crate::upstreams::cuo::catalogue::Catalogue;
+    use crate::upstreams::cuo::router;
+    use crate::upstreams::cuo::supervisor::run::Run;
 
     const DIGEST: &str = "0123456789abcdef0123";
 
@@ -142,5 +145,68 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let root = ensure(state.path()).unwrap();
         assert_eq!(files(PACK).count() > 0, root.join("modules").is_dir());
+    }
+
+    /// Every workflow and every skill of the catalogue in the binary, with no inputs and with odd ones.
+    #[test]
+    fn every_workflow_and_skill_that_ships_can_be_run() {
+        let state = tempfile::tempdir().unwrap();
+        let (catalogue, problems) = Catalogue::load(&ensure(state.path()).unwrap());
+        if files(PACK).next().is_none() {
+            return;
+        }
+        assert_eq!(problems, []);
+        assert_eq!(catalogue.active_personas().count(), 47);
+        let odd = serde_json::json!({
+            "title": "A | B", "risks": [{ "risk": "x", "owner": null }, "plain", 3], "decision": { "a": [1, { "b": 2 }] },
+            "context": "line\n\n## Not ours\n{{ 1 }}", "budget": 1e300, "artefact": false, "ngân sách": "một tỷ",
+        });
+        for inputs in [serde_json::json!({}), odd] {
+            for workflow in catalogue.workflows().filter(|w| w.runnable()) {
+                let out = tempfile::tempdir().unwrap();
+                let inputs = inputs.as_object().unwrap().clone();
+                let mut run = Run::prepare(&catalogue, workflow, inputs, out.path(), "00ff").unwrap();
+                while let Some(step) = run.advance() {
+                    step.unwrap_or_else(|e| panic!("{}: {e} {}", workflow.id(), e.detail()));
+                }
+                let result = run.finish();
+                let artefacts = result["final_artifacts"].as_array().unwrap();
+                assert!(!artefacts.is_empty(), "{}", workflow.id());
+                for artefact in artefacts {
+                    let text = artefact["text"].as_str().unwrap();
+                    assert!(text.starts_with("# ") && text.len() > 200, "{}: {text}", workflow.id());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn requests_in_two_languages_find_what_ships() {
+        let state = tempfile::tempdir().unwrap();
+        let (catalogue, _) = Catalogue::load(&ensure(state.path()).unwrap());
+        if files(PACK).next().is_none() {
+            return;
+        }
+        for (query, expected) in [
+            (
+                "Architect a new payment routing system for Southeast Asian markets",
+                "chief-technology-officer/architect-new-system",
+            ),
+            ("viết một ADR về việc chọn cơ sở dữ liệu", "chief-technology-officer/adr-quick-capture"),
+            ("kiến trúc hệ thống thanh toán mới", "chief-technology-officer/architect-new-system"),
+            ("triage this incoming NDA", "chief-legal-officer/incoming-nda-triage"),
+            ("CFO: close the books for March", "chief-financial-officer/monthly-close"),
+            ("we need to handle a data subject access request", "chief-privacy-officer/data-subject-request-cycle"),
+            ("onboard a new hire next Monday", "chief-human-resources-officer/new-hire-onboarding"),
+            ("write the postmortem of last night's outage", "chief-technology-officer/post-incident-review"),
+        ] {
+            let routing = router::route(&catalogue, query);
+            let found = routing.matched.map(|m| format!("{}/{}", m.persona, m.workflow));
+            assert_eq!(found.as_deref(), Some(expected), "{query}: {}", routing.rationale);
+        }
+        for query in ["What did I commit yesterday?", "what is the weather in Hanoi", "tell me a joke"] {
+            let routing = router::route(&catalogue, query);
+            assert_eq!(routing.matched, None, "{query}: {}", routing.rationale);
+        }
     }
 }

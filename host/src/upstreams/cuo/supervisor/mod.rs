@@ -109,7 +109,8 @@ fn prepare(catalogue: &Catalogue, method: &str, params: &Value) -> Result<Run, C
 /// A chain of one step, which belongs to no persona.
 fn single_step(catalogue: &Catalogue, name: &str) -> Result<Workflow, CuoError> {
     let skill = catalogue.skills.get(name).ok_or_else(|| CuoError::not_found("skill", catalogue.skills_like(name)))?;
-    let step = Step { step: 1, skill: skill.name.clone(), ..Step::default() };
+    let outputs_to = Some(skill.produces.clone());
+    let step = Step { step: 1, skill: skill.name.clone(), outputs_to, ..Step::default() };
     Ok(Workflow {
         title: title_of_slug(&skill.name),
         purpose: skill.description.clone(),
