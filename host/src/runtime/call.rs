@@ -91,15 +91,14 @@ impl Plugin {
             Ok(store) => store,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
-        let mut evidence = Evidence::default();
         let outcome = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(Error::new(Reason::Cancelled, "The call was cancelled.")),
             () = tokio::time::sleep_until(deadline.into()) => Err(Error::new(Reason::Deadline, "The call passed its timeout.")),
-            outcome = self.run(&mut store, &mut evidence) => match outcome {
+            outcome = self.run(&mut store) => match outcome {
                 Ok(result) => self.settle(&mut store, result),
                 Err(error) => {
-                    evidence.growth_refused = store.data().limiter.refused;
+                    let evidence = Evidence { growth_refused: store.data().limiter.refused };
                     Err(explain(&error, evidence))
                 }
             },
@@ -111,15 +110,10 @@ impl Plugin {
         Ended { outcome, fuel }
     }
 
-    async fn run(
-        &self,
-        store: &mut Store<CallState>,
-        evidence: &mut Evidence,
-    ) -> wasmtime::Result<Result<wit::ToolResult, wit::ToolError>> {
+    async fn run(&self, store: &mut Store<CallState>) -> wasmtime::Result<Result<wit::ToolResult, wit::ToolError>> {
         let plugin = self.instance_pre().instantiate_async(&mut *store).await?;
         let tool = store.data().call.tool.to_string();
         let arguments = std::mem::take(&mut store.data_mut().call.arguments);
-        evidence.returned = true;
         plugin.cyberos_plugin_tools().call_call_tool(&mut *store, &tool, &arguments).await
     }
 
