@@ -20,7 +20,11 @@ const COMPONENTS: [&str; 8] = [
     "skill-invoke-skill",
 ];
 
+#[path = "build/catalogue.rs"]
+mod catalogue;
+
 fn main() {
+    catalogue::pack();
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("..");
     let built = root.join("target/plugins/wasm32-wasip2/component");
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));

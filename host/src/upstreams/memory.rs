@@ -8,7 +8,9 @@ use crate::{
 use secrecy::SecretString;
 use serde_json::Value;
 use std::sync::Arc;
-pub struct Memory;
+pub enum Memory {
+    Embedded(Arc<dyn crate::store::Store>),
+}
 pub struct Append {
     pub caller: Caller,
     pub bearer: Option<Arc<SecretString>>,
