@@ -142,7 +142,7 @@ impl Plugin {
         let declared = tokio::time::timeout(DESCRIBE_TIME, listing)
             .await
             .map_err(|_| Why::NoTools("it took longer than a second".into()))?
-            .map_err(|e| Why::NoTools(format!("{e:#}")))?;
+            .map_err(|e| Why::NoTools(e.root_cause().to_string()))?;
         if declared.is_empty() || declared.len() > MAX_TOOLS {
             return Err(Why::BadTool(format!("it declares {} tools; 1 to {MAX_TOOLS} are served", declared.len())));
         }
