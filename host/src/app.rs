@@ -22,7 +22,7 @@ use crate::model::PluginId;
 use crate::protocol::{PeerPolicy, Protocol, ServerInfo};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
-use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings};
+use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings, logs};
 use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings};
 use crate::upstreams::http::HttpUpstreams;
 use crate::upstreams::memory::Memory;
@@ -40,7 +40,7 @@ pub struct Bridge {
     pub protocol: Arc<Protocol>,
     pub identifier: Arc<Identifier>,
     pub audit: AuditLog,
-    pub telemetry: Arc<Telemetry>,
+    pub telemetry: Telemetry,
     /// Components that were found and are not served, with the reason.
     pub rejected: Vec<Rejected>,
     stop: CancellationToken,
@@ -55,7 +55,7 @@ pub enum TaskHome {
 }
 
 impl Bridge {
-    pub async fn start(settings: Settings, telemetry: Arc<Telemetry>, home: TaskHome) -> anyhow::Result<Bridge> {
+    pub async fn start(settings: Settings, telemetry: Telemetry, home: TaskHome) -> anyhow::Result<Bridge> {
         let store = open_store(&settings).await?;
         Self::start_with(settings, telemetry, home, store).await
     }
@@ -63,7 +63,7 @@ impl Bridge {
     /// With a store that is already open.
     pub async fn start_with(
         settings: Settings,
-        telemetry: Arc<Telemetry>,
+        telemetry: Telemetry,
         home: TaskHome,
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Bridge> {
@@ -77,13 +77,16 @@ impl Bridge {
         rejected.extend(catalog.replace(plugins));
         for one in &rejected {
             tracing::error!("{one}");
-            telemetry.metrics.plugin_rejected(one.plugin.as_str());
+            telemetry.metrics.plugin_rejected(one.why.word());
+        }
+        for entry in catalog.all() {
+            telemetry.metrics.know_tool(entry.tool.name.as_str(), entry.plugin.id().as_str());
         }
         let audit = match settings.audit {
-            true => AuditLog::start(store.clone(), Some(settings.state_dir.join("spool"))),
+            true => AuditLog::start(store.clone(), Some(settings.state_dir.join("spool")), telemetry.metrics.clone()),
             false => AuditLog::off(),
         };
-        let observer = Arc::new(Observer::new(telemetry.clone()));
+        let observer = Arc::new(Observer { metrics: telemetry.metrics.clone(), tracer: telemetry.tracer.clone() });
         let task_settings = TaskSettings {
             default_timeout: Duration::from_secs(settings.args.task_timeout_seconds),
             ttl: Duration::from_secs(settings.args.task_ttl_seconds),
@@ -328,10 +331,17 @@ pub fn settings(args: SettingsArgs) -> anyhow::Result<Settings> {
     Ok(Settings::load(args)?)
 }
 
-pub fn telemetry_settings(settings: &Settings) -> TelemetrySettings {
+/// Logs first, so that everything after them is seen; then what leaves the process.
+pub fn start_telemetry(settings: &Settings) -> anyhow::Result<Telemetry> {
+    let telemetry = telemetry_settings(settings);
+    logs::install(telemetry.log_format, &telemetry.log_filter)?;
+    Ok(Telemetry::start(&telemetry)?)
+}
+
+fn telemetry_settings(settings: &Settings) -> TelemetrySettings {
     TelemetrySettings {
-        filter: settings.args.log.clone(),
-        format: match settings.args.log_format {
+        log_filter: settings.args.log.clone(),
+        log_format: match settings.args.log_format {
             LogFormatArg::Text => LogFormat::Text,
             LogFormatArg::Json => LogFormat::Json,
         },

@@ -91,16 +91,14 @@ impl Plugin {
             Ok(store) => store,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
+        let running = self.clock().run();
         let outcome = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(Error::new(Reason::Cancelled, "The call was cancelled.")),
             () = tokio::time::sleep_until(deadline.into()) => Err(Error::new(Reason::Deadline, "The call passed its timeout.")),
             outcome = self.run(&mut store) => match outcome {
                 Ok(result) => self.settle(&mut store, result),
-                Err(error) => {
-                    let evidence = Evidence { growth_refused: store.data().limiter.refused };
-                    Err(explain(&error, evidence))
-                }
+                Err(error) => Err(explain(&error, Evidence { growth_refused: store.data().limiter.refused })),
             },
         };
         let fuel = limits.fuel - store.get_fuel().unwrap_or(0);

@@ -66,6 +66,21 @@ pub enum Why {
     BadDirectory(String),
 }
 
+impl Why {
+    /// One word for metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Why::NotAComponent(_) => "not_a_component",
+            Why::NotGranted { .. } => "not_granted",
+            Why::NotOffered { .. } => "not_offered",
+            Why::WrongWorld(_) => "wrong_world",
+            Why::NoTools(_) => "no_tools",
+            Why::BadTool(_) => "bad_tool",
+            Why::BadDirectory(_) => "bad_directory",
+        }
+    }
+}
+
 /// What `list-tools` may use.
 const DESCRIBE_FUEL: u64 = 100_000_000;
 const DESCRIBE_TIME: Duration = Duration::from_secs(1);
@@ -186,6 +201,10 @@ impl Plugin {
 
     pub fn id(&self) -> &PluginId {
         &self.id
+    }
+    /// What its calls' spans say: components carry no version of their own, so the start of the digest stands for one.
+    pub fn version(&self) -> &str {
+        &self.digest[..12]
     }
     pub fn digest(&self) -> &str {
         &self.digest
