@@ -1,7 +1,18 @@
 //! How the bridge behaves, one module a behaviour.
 
+mod confirmation;
+mod cors_and_hosts;
+mod handshake;
+mod http;
+mod scopes;
+mod snapshot;
 mod store_audit;
 mod store_files;
 mod store_isolation;
 mod store_tasks;
+mod tasks;
 mod telemetry;
+mod tenants;
+mod tokens;
+mod tools_call;
+mod tools_list;

@@ -101,11 +101,11 @@ impl Bridge {
     }
 
     pub async fn get(&self, path: &str) -> Answer {
-        self.http("GET", path, &[], vec![]).await
+        self.ask("GET", path, &[], vec![]).await
     }
 
     /// Any HTTP request. Bodies are JSON unless a header says otherwise.
-    pub async fn http(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
+    pub async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
         let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
         let mut all = HeaderMap::new();
         if !body.is_empty() {
@@ -255,7 +255,10 @@ impl Setup {
 
 impl Drop for Bridge {
     fn drop(&mut self) {
-        let _ = kill_process_group(self.pid, Signal::KILL);
+        // Once it has been waited for, its number may be somebody else's.
+        if self.child.get_mut().id().is_some() {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
         if std::thread::panicking() {
             eprintln!("--- the bridge logged:\n{}\n---", self.log());
             print_file(&self.setup.state_dir().join("task-workers.log"));

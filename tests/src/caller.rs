@@ -213,7 +213,7 @@ impl<'b> Caller<'b> {
         }
         headers.extend(self.headers.clone());
         let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-        self.bridge.http("POST", "/mcp", &headers, body).await
+        self.bridge.ask("POST", "/mcp", &headers, body).await
     }
 
     pub fn mint(&self) -> String {

@@ -75,8 +75,18 @@ impl Setup {
     }
 
     pub fn token(self, token: &str) -> Setup {
+        self.trusting_the_issuer().env("CYBEROS_TOKEN", token)
+    }
+
+    /// Over HTTP it is trusted anyway.
+    pub fn trusting_the_issuer(self) -> Setup {
         let keys = self.keys_file();
-        self.flag(format!("--issuer={ISSUER}={}", keys.display())).env("CYBEROS_TOKEN", token)
+        self.flag(format!("--issuer={ISSUER}={}", keys.display()))
+    }
+
+    /// Any claims, signed by the issuer that is trusted.
+    pub fn sign(&self, claims: &Value) -> String {
+        self.key.sign(claims)
     }
 
     /// A Postgres database of its own instead of SQLite.
@@ -104,6 +114,13 @@ impl Setup {
     /// The guest that misbehaves in every way; its tools are named `test.<behaviour>`.
     pub fn misbehaving_guest(self) -> Setup {
         self.guests(&["guest_misbehaves"], "[plugins.guest-misbehaves]\nany_tool_name = true\n")
+    }
+
+    /// Run workflows with this shell script instead of the bridge's own supervisor.
+    pub fn supervisor(self, script: &str) -> Setup {
+        let path = self.home().join("supervisor.sh");
+        fs::write(&path, script).expect("the script");
+        self.flag("--cuo=json-rpc").flag(format!("--cuo-command=/bin/sh {}", path.display()))
     }
 
     /// What the issuer publishes from now on.

@@ -4,7 +4,7 @@
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -32,8 +32,10 @@ impl SigningKey {
     }
 
     pub fn eddsa(kid: &'static str) -> SigningKey {
-        let pkcs8 = Ed25519KeyPair::generate_pkcs8_v1(&SystemRandom::new()).expect("a new key");
-        SigningKey { kid, algorithm: Algorithm::EdDSA, key: EncodingKey::from_ed_der(pkcs8.as_ref()) }
+        // PKCS #8 version 1 (RFC 8410 section 7), which is what the signer reads: this header, then the seed.
+        let mut pkcs8 = hex::decode("302e020100300506032b657004220420").expect("hex");
+        pkcs8.extend(ring::rand::generate::<[u8; 32]>(&SystemRandom::new()).expect("random bytes").expose());
+        SigningKey { kid, algorithm: Algorithm::EdDSA, key: EncodingKey::from_ed_der(&pkcs8) }
     }
 
     /// Any claims at all, signed.
