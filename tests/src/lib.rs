@@ -1,0 +1,4 @@
+//! What the behaviour tests stand on.
+
+pub mod postgres;
+pub mod stores;
