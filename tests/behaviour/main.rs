@@ -1,1 +1,7 @@
+//! How the bridge behaves, one module a behaviour.
+
+mod store_audit;
+mod store_files;
+mod store_isolation;
+mod store_tasks;
 mod telemetry;

@@ -1,3 +1,5 @@
-//! The harness that the behaviour tests share.
+//! What the behaviour tests stand on.
 
 pub mod otlp;
+pub mod postgres;
+pub mod stores;
