@@ -3,7 +3,7 @@
 //! Never writes to stdout, which belongs to the stdio transport. One event is one line whatever it holds: a value
 //! from outside cannot forge a line or steer a terminal. A closed stderr is no reason to fail.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::str::FromStr;
 use std::sync::Once;
