@@ -41,6 +41,8 @@ pub struct CallRecord<'a> {
 /// Every instrument. Recording takes no lock of ours and, beside the tenant's name, allocates nothing.
 pub struct Metrics {
     registry: Registry,
+    /// Kept, because the instruments go silent when the last provider is dropped.
+    _provider: SdkMeterProvider,
     meter: Meter,
     tools: ArcSwap<HashMap<String, Arc<ToolLabels>>>,
     unknown: Arc<ToolLabels>,
@@ -110,6 +112,7 @@ impl Metrics {
             plugins_loaded: count("cyberos.bridge.plugins.loaded", "{plugin}", "Plugins loaded, swaps included."),
             plugins_rejected: count("cyberos.bridge.plugins.rejected", "{plugin}", "Plugins refused at load."),
             http_requests: count("cyberos.bridge.http.requests", "{request}", "HTTP requests, by route and status."),
+            _provider: provider.clone(),
             meter,
             registry,
         }
