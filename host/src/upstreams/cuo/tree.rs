@@ -13,18 +13,13 @@ use super::starter;
 /// A file over this is nothing that a catalogue holds.
 pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Tree {
     /// The directory that holds `modules/`.
     Disk(PathBuf),
     /// The starter catalogue in the binary.
+    #[default]
     Starter,
-}
-
-impl Default for Tree {
-    fn default() -> Self {
-        Tree::Starter
-    }
 }
 
 impl Tree {
