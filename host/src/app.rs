@@ -23,7 +23,7 @@ use crate::protocol::{PeerPolicy, Protocol, ServerInfo};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings, logs};
-use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings};
+use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings, starter};
 use crate::upstreams::http::HttpUpstreams;
 use crate::upstreams::memory::Memory;
 
@@ -69,10 +69,25 @@ impl Bridge {
     ) -> anyhow::Result<Bridge> {
         let stop = CancellationToken::new();
         let services = services(&settings, store.clone(), &stop)?;
-        let skills = services.cuo.as_ref().map(|cuo| cuo.skill_root());
+        let skills = settings
+            .args
+            .cyberos_root
+            .clone()
+            .unwrap_or_else(|| starter::place(&settings.state_dir))
+            .join("modules/skill");
+        let cuo = services.cuo.clone();
         let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")))
             .map_err(|e| anyhow::anyhow!("the sandbox cannot start: {e:#}"))?;
-        let (plugins, mut rejected) = load_plugins(&runtime, &settings, skills.as_deref()).await?;
+        let (plugins, mut rejected) = load_plugins(&runtime, &settings, &skills).await?;
+        // Unpacked and read before anybody asks, but nobody waits for it.
+        if let Some(cuo) = cuo {
+            tokio::spawn(async move {
+                cuo.catalogue().await;
+                if let Err(error) = cuo.root().await {
+                    tracing::error!(%error, detail = error.detail(), "the skills cannot be put where their tools look for them");
+                }
+            });
+        }
         let catalog = Arc::new(Catalog::default());
         rejected.extend(catalog.replace(plugins));
         for one in &rejected {
@@ -271,7 +286,7 @@ fn services(settings: &Settings, store: Arc<dyn Store>, stop: &CancellationToken
 async fn load_plugins(
     runtime: &Runtime,
     settings: &Settings,
-    skills: Option<&Path>,
+    skills: &Path,
 ) -> anyhow::Result<(Vec<Arc<Plugin>>, Vec<Rejected>)> {
     let (mut plugins, mut rejected) = (vec![], vec![]);
     let mut keep = |loaded: Result<Plugin, Rejected>| match loaded {
@@ -290,14 +305,14 @@ async fn load_plugins(
     Ok((plugins, rejected))
 }
 
-fn first_party(id: &str, skills: Option<&Path>) -> Grants {
+fn first_party(id: &str, skills: &Path) -> Grants {
     let mut grants = Grants::default();
     match id {
         "memory-read-audit" => grants.audit_read = true,
         "memory-append-audit" => grants.audit_append = true,
         "skill-list-catalog" => {
-            let directory = skills.map(|path| DirectoryGrant { host_path: path.to_owned(), writable: false });
-            grants.directories.extend(directory.map(|directory| ("/skills".into(), directory)));
+            let directory = DirectoryGrant { host_path: skills.to_owned(), writable: false };
+            grants.directories.insert("/skills".into(), directory);
         }
         _ => grants.cuo = true,
     }

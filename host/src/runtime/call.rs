@@ -85,6 +85,7 @@ impl Plugin {
             Ok(permit) => permit,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
+        self.directories_ready().await;
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         let limits = &self.grants().limits;
         let mut store = match self.store(call) {

@@ -182,6 +182,16 @@ impl Plugin {
         })
     }
 
+    /// The built-in catalogue is unpacked in the background at the first start; a call that is earlier waits for it.
+    pub(super) async fn directories_ready(&self) {
+        if let Some(cuo) = &self.services.cuo
+            && self.grants.directories.values().any(|directory| !directory.host_path.exists())
+        {
+            // Should it fail, opening the directory says so.
+            let _ = cuo.root().await;
+        }
+    }
+
     /// Nothing inherited, nothing but what was granted.
     pub(super) fn wasi(&self, output: &Capture) -> Result<WasiCtx> {
         let mut wasi = WasiCtx::builder();

@@ -29,9 +29,18 @@ pub fn ensure(state_dir: &Path) -> io::Result<PathBuf> {
     ensure_pack(state_dir, PACK, DIGEST)
 }
 
+/// Where [`ensure`] puts it, whether or not it is there yet.
+pub fn place(state_dir: &Path) -> PathBuf {
+    place_of(state_dir, DIGEST)
+}
+
+fn place_of(state_dir: &Path, digest: &str) -> PathBuf {
+    state_dir.join(format!("catalogue-{}", &digest[..16]))
+}
+
 fn ensure_pack(state_dir: &Path, pack: &[u8], digest: &str) -> io::Result<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(state_dir)?;
-    let target = state_dir.join(format!("catalogue-{}", &digest[..16]));
+    let target = place_of(state_dir, digest);
     if is_whole(&target, pack)? {
         return Ok(target);
     }
