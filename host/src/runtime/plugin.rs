@@ -62,8 +62,6 @@ pub enum Why {
     NoTools(String),
     #[error("{0}")]
     BadTool(String),
-    #[error("its directory {0} cannot be opened; check the path and its permissions")]
-    BadDirectory(String),
 }
 
 impl Why {
@@ -76,7 +74,6 @@ impl Why {
             Why::WrongWorld(_) => "wrong_world",
             Why::NoTools(_) => "no_tools",
             Why::BadTool(_) => "bad_tool",
-            Why::BadDirectory(_) => "bad_directory",
         }
     }
 }
@@ -133,7 +130,7 @@ impl Plugin {
     }
 
     async fn describe(&self) -> Result<Vec<Tool>, Why> {
-        let mut store = self.describing_store().map_err(|e| Why::NoTools(format!("{e:?}")))?;
+        let mut store = self.describing_store();
         let _running = self.clock.run();
         let listing = async {
             let plugin = self.pre.instantiate_async(&mut store).await?;
@@ -161,12 +158,14 @@ impl Plugin {
         Ok(tools)
     }
 
-    /// A store in which every host function refuses: describing is not calling.
-    fn describing_store(&self) -> Result<Store<CallState>> {
-        let mut store = self.store(super::call::describing_call(DESCRIBE_TIME))?;
+    /// A store in which every host function refuses and nothing is granted: describing is not calling.
+    fn describing_store(&self) -> Store<CallState> {
+        let wasi = WasiCtx::builder().build();
+        let output = Capture::new(self.grants.limits.log_bytes);
+        let mut store = self.store_with(super::call::describing_call(DESCRIBE_TIME), wasi, output);
         store.data_mut().host_calls_left = 0;
         store.set_fuel(DESCRIBE_FUEL).expect("the engine counts fuel");
-        Ok(store)
+        store
     }
 
     /// Wait for a turn: first among this plugin's calls, so that one busy plugin cannot fill the whole house.
