@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::model::TenantId;
@@ -43,7 +44,6 @@ impl Caller {
         }))
     }
 
-    #[allow(dead_code)]
     pub(super) fn from_token(
         tenant: TenantId,
         subject: String,
@@ -93,5 +93,12 @@ impl Caller {
         hash.update([0x1f]);
         hash.update(self.subject().as_bytes());
         hex::encode(&hash.finalize()[..8])
+    }
+}
+
+impl fmt::Debug for Caller {
+    /// For logs: tells callers apart without naming them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Caller({}/{}, {:?})", self.tenant(), self.subject_hash16(), self.0.identity)
     }
 }

@@ -3,10 +3,12 @@
 //! Known to all, knows only `error`. No wire format, no database row and no wasmtime type lives here.
 
 mod call;
+mod canonical;
 mod tool;
 mod trace;
 
 pub use call::{CallContext, Content, Progress, ProgressSink, TaskRequest, ToolCall, ToolResult};
+pub use canonical::{arguments_sha256, canonical_json, canonical_sha256};
 pub use tool::{Annotations, PluginId, TaskSupport, Tool, ToolName};
 pub use trace::{Trace, TraceId};
 

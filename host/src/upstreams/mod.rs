@@ -3,4 +3,10 @@
 
 pub mod cuo;
 pub mod http;
+mod http_client;
+mod jwks_fetch;
 pub mod memory;
+pub mod tls;
+
+pub use http_client::{UpstreamUrlError, check_transport, client_for, is_loopback};
+pub use jwks_fetch::JwksFetch;
