@@ -7,7 +7,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::model::TenantId;
@@ -25,7 +25,7 @@ pub struct NewAuditRow {
     pub body: Value,
     pub ts: Timestamp,
     pub trace_id: String,
-    /// Unique per tenant; a second append with the same key returns the first row's position and adds nothing.
+    /// Unique per tenant; a second append with the same key adds nothing ([`Appended`]).
     pub idempotency_key: Option<String>,
     /// Also deliver it to the memory service.
     pub ship: bool,
@@ -44,6 +44,25 @@ pub struct AuditPosition {
     pub seq: i64,
     pub chain_anchor: String,
     pub prev_anchor: String,
+}
+
+/// What became of a row that was to be appended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Appended {
+    Added(AuditPosition),
+    /// Its idempotency key was used before for the same kind, actor and body: the position is the first row's.
+    Repeated(AuditPosition),
+    /// Its key was used before for something else (`POST /v1/audit` answers 409): nothing was added, and the position
+    /// is that of the row which has the key.
+    KeyConflict(AuditPosition),
+}
+
+impl Appended {
+    pub fn position(&self) -> &AuditPosition {
+        match self {
+            Appended::Added(position) | Appended::Repeated(position) | Appended::KeyConflict(position) => position,
+        }
+    }
 }
 
 /// A row as it is stored, exported and served (`GET /v1/audit`).
@@ -65,7 +84,8 @@ pub struct AuditRow {
 impl AuditRow {
     /// What the anchor seals.
     pub fn sealed_text(&self) -> String {
-        sealed_text(self.seq, self.tenant_id, &self.kind, &self.actor_id, &self.body, &self.ts, &self.trace_id)
+        let body = canonical_text(&self.body);
+        sealed_text(self.seq, self.tenant_id, &self.kind, &self.actor_id, &body, &self.ts, &self.trace_id)
     }
     /// The anchor that this row should have, from its own fields and its `prev_anchor`.
     pub fn expected_anchor(&self) -> String {
@@ -73,16 +93,18 @@ impl AuditRow {
     }
 }
 
-pub fn sealed_text(
+/// `[seq,"tenant","kind","actor",body,"ts","trace"]`, without white space; `body` is [`canonical_text`].
+pub(super) fn sealed_text(
     seq: i64,
     tenant: TenantId,
     kind: &str,
     actor: &str,
-    body: &Value,
+    body: &str,
     ts: &str,
     trace_id: &str,
 ) -> String {
-    json!([seq, tenant, kind, actor, canonical(body), ts, trace_id]).to_string()
+    let quoted = |text: &str| Value::from(text).to_string();
+    format!("[{seq},\"{tenant}\",{},{},{body},{},{}]", quoted(kind), quoted(actor), quoted(ts), quoted(trace_id))
 }
 
 pub fn anchor(prev_anchor: &str, sealed_text: &str) -> String {
@@ -92,17 +114,46 @@ pub fn anchor(prev_anchor: &str, sealed_text: &str) -> String {
     hex::encode(hash.finalize())
 }
 
-/// Object keys sorted, at every depth: databases do not keep their order.
-fn canonical(value: &Value) -> Value {
+/// JSON without white space and with object keys in byte order at every depth: databases and clients do not keep the
+/// order of keys.
+pub(super) fn canonical_text(value: &Value) -> String {
+    let mut out = Vec::with_capacity(256);
+    write_canonical(value, &mut out);
+    String::from_utf8(out).expect("serde_json writes UTF-8")
+}
+
+fn write_canonical(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by(|a, b| a.0.cmp(b.0));
-            Value::Object(entries.into_iter().map(|(k, v)| (k.clone(), canonical(v))).collect())
+            out.push(b'{');
+            for (i, (key, value)) in entries.into_iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_plain(key, out);
+                out.push(b':');
+                write_canonical(value, out);
+            }
+            out.push(b'}');
         }
-        Value::Array(items) => Value::Array(items.iter().map(canonical).collect()),
-        other => other.clone(),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_canonical(item, out);
+            }
+            out.push(b']');
+        }
+        scalar => write_plain(scalar, out),
     }
+}
+
+fn write_plain(value: &impl Serialize, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, value).expect("a string or a scalar always becomes JSON");
 }
 
 /// The end of a tenant's chain: export it, keep it elsewhere, and a lost tail cannot go unseen.
@@ -122,16 +173,43 @@ pub struct AuditFilter {
     pub limit: u32,
 }
 
-/// A row waiting to be delivered, with how often that was tried.
+/// A row waiting to be delivered.
 #[derive(Clone, Debug)]
 pub struct OutboxRow {
     pub row: AuditRow,
+    /// The row's own key or, without one, its chain anchor, which no other row has.
     pub idempotency_key: String,
+    /// How often it was claimed, this time included.
     pub attempts: u32,
 }
 
-#[allow(dead_code)]
 pub(super) fn ts_text(ts: Timestamp) -> String {
     // Fixed width, so that text order is time order and both databases give it back unchanged.
     ts.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_sealed_text_is_the_json_array_that_other_languages_would_write() {
+        let body = json!({"b": [1, {"z": null, "a": "\u{1}\"é"}], "a": 0.1});
+        let text =
+            sealed_text(7, TenantId::LOCAL, "k\"", "a", &canonical_text(&body), "2026-01-02T03:04:05.000000Z", "t");
+        let sorted = json!({"a": 0.1, "b": [1, {"a": "\u{1}\"é", "z": null}]});
+        let expected = json!([7, TenantId::LOCAL, "k\"", "a", sorted, "2026-01-02T03:04:05.000000Z", "t"]);
+        assert_eq!(text, expected.to_string());
+    }
+
+    #[test]
+    fn a_number_survives_being_stored_and_read_again() {
+        // These are among those that an approximate reader gets wrong by one unit in the last place.
+        for number in [51.24817837550540_4, 31.245270191439438, 92.13300180330144, -0.0, 1e300, 5e-324] {
+            let text = canonical_text(&json!({ "n": number }));
+            let again: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(canonical_text(&again), text);
+        }
+    }
 }

@@ -5,11 +5,17 @@
 //! Nothing here decides: order, retries and policies are the broker's.
 
 mod audit;
-mod postgres;
+mod chain;
+pub mod postgres;
+mod rows;
 mod sqlite;
 mod tasks;
+pub mod verify;
+mod wake;
 
-pub use audit::{AuditFilter, AuditHead, AuditPosition, AuditRow, Durability, NewAuditRow, OutboxRow, anchor};
+pub use audit::{
+    Appended, AuditFilter, AuditHead, AuditPosition, AuditRow, Durability, NewAuditRow, OutboxRow, anchor,
+};
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
 pub use tasks::{CancelOutcome, NewTask, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId};
@@ -21,7 +27,8 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::model::{Progress, TenantId};
 
-/// Every failure is [`crate::error::Reason::StoreUnavailable`] with the driver's words in the log detail only.
+/// Every failure of the database is [`crate::error::Reason::StoreUnavailable`] with the driver's words in the log detail
+/// only. A call whose future is dropped either happened as a whole or not at all.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Can the store be reached and written to?
@@ -42,7 +49,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<TaskRow>>;
     /// How many of the tenant's tasks have not ended.
     async fn open_tasks(&self, tenant: TenantId) -> Result<u64>;
-    /// Take a running task that nobody holds (no lease, or one that ran out). `None` when somebody else has it.
+    /// Take an open task that nobody holds (no lease, or one that ran out); it is then `Running`. `None` when somebody
+    /// else has it, or it ended.
     async fn claim_task(
         &self,
         tenant: TenantId,
@@ -60,21 +68,32 @@ pub trait Store: Send + Sync + 'static {
         lease: Duration,
         progress: Option<&Progress>,
     ) -> Result<Option<TaskStatus>>;
+    /// The task waits for its caller (`InputRequired`), or goes on (`Running`). Answers like [`Store::renew_task`].
+    async fn set_input_required(
+        &self,
+        tenant: TenantId,
+        id: &TaskId,
+        worker: &WorkerId,
+        required: bool,
+    ) -> Result<Option<TaskStatus>>;
     /// Write the end once. False when the row had already ended; it is then unchanged.
     async fn finish_task(&self, tenant: TenantId, id: &TaskId, end: &TaskEnd) -> Result<bool>;
     async fn cancel_task(&self, owner: &TaskOwner, id: &TaskId) -> Result<CancelOutcome>;
-    /// Running tasks of all tenants whose lease ran out at least `grace` ago (or that were never claimed within it).
+    /// Open tasks of all tenants whose lease ran out at least `grace` ago (or that were never claimed within it).
     async fn abandoned_tasks(&self, grace: Duration) -> Result<Vec<(TenantId, TaskId)>>;
-    /// Delete ended tasks whose time to live is over; the count of deleted rows.
+    /// Delete ended tasks whose time to live is over, and forget what was used once and expired; the count of tasks.
     async fn prune_tasks(&self) -> Result<u64>;
-    /// Return when the task may have changed, or after `patience` at the latest. Spurious returns are fine.
-    async fn task_changed(&self, tenant: TenantId, id: &TaskId, patience: Duration);
+    /// Return when the task is no longer as it was at `seen` (its `updated_at` when the caller read it) or is gone, at
+    /// once if that is so already, and after `patience` at the latest. Spurious returns are fine.
+    async fn task_changed(&self, tenant: TenantId, id: &TaskId, seen: Timestamp, patience: Duration);
 
     // Audit.
 
     /// Append in order, link each row to its tenant's chain, and put rows marked `ship` into the outbox, in one
-    /// transaction. Returns one position per row. With [`Durability::Synced`] it returns after the disk has it.
-    async fn append_audit(&self, rows: &[NewAuditRow], durability: Durability) -> Result<Vec<AuditPosition>>;
+    /// transaction. One answer per row, in order. With [`Durability::Synced`] it returns after the disk has it.
+    ///
+    /// Made for batches: sixty-four rows cost little more than one.
+    async fn append_audit(&self, rows: &[NewAuditRow], durability: Durability) -> Result<Vec<Appended>>;
     /// Rows of one tenant in order of `seq`, at most `filter.limit`.
     async fn read_audit(&self, tenant: TenantId, filter: &AuditFilter) -> Result<Vec<AuditRow>>;
     /// The chain's end, for checkpoints. `None` while the tenant has no row.
@@ -84,7 +103,8 @@ pub trait Store: Send + Sync + 'static {
 
     // Outbox: rows still to be shipped to the memory service.
 
-    /// Claim up to `limit` due rows, first in first out per tenant, hidden from others for `hold`.
+    /// Claim up to `limit` due rows, hidden from others for `hold`: tenants take turns, and within a tenant a row is
+    /// never claimed while an earlier one is held or waits for its next try.
     async fn claim_outbox(&self, limit: u32, hold: Duration) -> Result<Vec<OutboxRow>>;
     async fn ack_outbox(&self, tenant: TenantId, seq: i64) -> Result<()>;
     /// Try again at `next`, or never when `next` is `None` (the row is then kept as failed).

@@ -1,2 +1,0 @@
-//! The embedded store: SQLite in WAL mode, in the user's state directory.
-pub struct SqliteStore;
