@@ -10,4 +10,5 @@ pub mod error;
 pub mod model;
 pub mod runtime;
 pub mod store;
+pub mod transport;
 pub mod upstreams;
