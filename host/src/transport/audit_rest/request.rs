@@ -9,19 +9,16 @@ use serde_json::Value;
 use crate::error::{Error, Reason, Result};
 use crate::model::TenantId;
 use crate::store::AuditFilter;
+use crate::upstreams::memory;
 
 /// A row's body, as JSON text.
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// The whole request: the body, spaces and escapes in it, and what is around it.
 pub(super) const MAX_REQUEST_BYTES: usize = MAX_BODY_BYTES + (16 << 10);
-const MAX_KIND_CHARS: usize = 128;
 const MAX_ACTOR_CHARS: usize = 256;
 const MAX_KEY_CHARS: usize = 255;
 const DEFAULT_LIMIT: u32 = 100;
 const MAX_LIMIT: u32 = 1_000;
-
-/// Kinds that only the bridge writes: nobody else may forge the record of a call.
-const RESERVED: [&str; 2] = ["mcp.", "plugin."];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,10 +52,7 @@ impl PostBody {
     }
 
     fn check(&self) -> Result<()> {
-        let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'.');
-        if self.kind.is_empty() || self.kind.len() > MAX_KIND_CHARS || !self.kind.bytes().all(good) {
-            return Err(wrong(format!("kind must be 1 to {MAX_KIND_CHARS} characters of a-z, 0-9, _ and .")));
-        }
+        memory::check_kind(&self.kind).map_err(|why| wrong(format!("The row's {why}.")))?;
         let usable = |actor: &str| {
             (1..=MAX_ACTOR_CHARS).contains(&actor.chars().count()) && !actor.chars().any(char::is_control)
         };
@@ -76,10 +70,7 @@ impl PostBody {
 }
 
 pub(super) fn check_not_reserved(kind: &str) -> Result<()> {
-    match RESERVED.iter().find(|prefix| kind.starts_with(**prefix)) {
-        Some(prefix) => Err(wrong(format!("Kinds that start with {prefix} are written by the bridge itself."))),
-        None => Ok(()),
-    }
+    memory::check_not_reserved(kind).map_err(|why| wrong(format!("This kind is not yours: {why}.")))
 }
 
 /// Required: without it a repeated request would append twice, and an audit log has no undo.

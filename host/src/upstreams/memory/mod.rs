@@ -5,6 +5,7 @@
 //! never from a plugin.
 
 mod embedded;
+mod kind;
 mod reply;
 mod rest;
 mod retry;
@@ -13,6 +14,7 @@ mod shipper;
 mod tests;
 
 pub use embedded::{Embedded, MAX_PAGE_BYTES};
+pub use kind::{check_kind, check_not_reserved};
 pub use rest::{NewRow, RestMemory, RestSettings};
 pub use shipper::{ShipEvent, Shipper, ShipperSettings};
 

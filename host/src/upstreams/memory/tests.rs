@@ -399,6 +399,39 @@ async fn rows_are_shipped_in_order_with_their_keys_traces_and_the_service_token(
 }
 
 #[tokio::test]
+async fn a_remote_memory_ships_the_outbox_by_itself_and_at_once_when_told() {
+    let (fake, address) = Fake::start(vec![at(1)]).await;
+    let (_directory, store) = store().await;
+    let stop = CancellationToken::new();
+    let memory = Memory::remote(&format!("http://{address}/base"), None, store.clone(), stop.clone()).unwrap();
+    // given a shipper that has just looked, and found nothing
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let row = NewAuditRow {
+        tenant: TenantId::LOCAL,
+        kind: "a".into(),
+        actor: "5ab1ec70".into(),
+        body: json!({}),
+        ts: Timestamp::now(),
+        trace_id: "4bf92f3577b34da6a3ce929d0e0e4736".into(),
+        idempotency_key: None,
+        ship: true,
+    };
+    store.append_audit(&[row], Durability::Written).await.unwrap();
+    // when it is told
+    let told = Instant::now();
+    memory.outbox_filled();
+    // then the row is there long before the next look, without a token, under a key of its own
+    while fake.seen().is_empty() {
+        assert!(told.elapsed() < Duration::from_millis(700), "the shipper did not wake up");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let seen = fake.seen();
+    assert!(!seen[0].headers.contains_key("authorization"));
+    assert!(seen[0].headers["idempotency-key"].len() >= 32);
+    stop.cancel();
+}
+
+#[tokio::test]
 async fn a_failing_row_is_tried_again_before_the_rows_behind_it() {
     let down = Answer::Reply(503, json!({}));
     let shipping = shipping(vec![down.clone(), down, at(1)], &[10, 20], 60_000).await;
