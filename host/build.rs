@@ -9,9 +9,22 @@ use std::{env, fs};
 include!("src/runtime/engine_config.rs");
 
 /// The crates in `plugins/` that make the eight tools, in the order of the tool list.
-const COMPONENTS: [&str; 1] = ["cuo-list-personas"];
+const COMPONENTS: [&str; 8] = [
+    "cuo-list-personas",
+    "cuo-list-workflows",
+    "cuo-route",
+    "cuo-execute-workflow",
+    "memory-read-audit",
+    "memory-append-audit",
+    "skill-list-catalog",
+    "skill-invoke-skill",
+];
+
+#[path = "build/catalogue.rs"]
+mod catalogue;
 
 fn main() {
+    catalogue::pack();
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("..");
     let built = root.join("target/plugins/wasm32-wasip2/component");
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));

@@ -107,7 +107,11 @@ reasons! {
 
 /// What went wrong, for the caller (`public`, `hint`, `data`) and for the log (`detail`).
 #[derive(Clone)]
-pub struct Error {
+pub struct Error(Box<Parts>);
+
+/// Behind one pointer: every `Result` on the hot path carries room for an error.
+#[derive(Clone)]
+struct Parts {
     reason: Reason,
     public: String,
     hint: Option<String>,
@@ -120,38 +124,38 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// `public` is one sentence that the caller may read: no paths, SQL, ids, tokens or other people's data.
     pub fn new(reason: Reason, public: impl Into<String>) -> Self {
-        Error { reason, public: public.into(), hint: None, detail: None, data: Map::new() }
+        Error(Box::new(Parts { reason, public: public.into(), hint: None, detail: None, data: Map::new() }))
     }
 
     /// Replace the reason's default hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.0.hint = Some(hint.into());
         self
     }
 
     /// Say more to the log, and only to the log.
     pub fn detail(mut self, detail: impl fmt::Display) -> Self {
-        self.detail = Some(detail.to_string());
+        self.0.detail = Some(detail.to_string());
         self
     }
 
     /// Add a public field to `error.data`, such as `missing_scopes`, `pointer` or `retry_after_ms`.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.data.insert(key.to_owned(), value.into());
+        self.0.data.insert(key.to_owned(), value.into());
         self
     }
 
     pub fn reason(&self) -> Reason {
-        self.reason
+        self.0.reason
     }
 
     pub fn class(&self) -> Class {
-        self.reason.class()
+        self.0.reason.class()
     }
 
     /// What the log may print beside the public text.
     pub fn log_detail(&self) -> Option<&str> {
-        self.detail.as_deref()
+        self.0.detail.as_deref()
     }
 
     /// Would the same call, sent again, possibly succeed?
@@ -163,18 +167,18 @@ impl Error {
     }
 
     pub fn data(&self, key: &str) -> Option<&Value> {
-        self.data.get(key)
+        self.0.data.get(key)
     }
 
     /// Everything a caller may see, and nothing else.
     pub fn public_view(&self, trace_id: &TraceId) -> PublicError {
         let mut data = Map::new();
         data.insert("class".into(), self.class().as_str().into());
-        data.insert("reason".into(), self.reason.as_str().into());
+        data.insert("reason".into(), self.0.reason.as_str().into());
         data.insert("trace_id".into(), trace_id.to_string().into());
-        data.insert("hint".into(), self.hint.as_deref().unwrap_or(self.reason.default_hint()).into());
-        data.extend(self.data.clone());
-        PublicError { message: self.public.clone(), data }
+        data.insert("hint".into(), self.0.hint.as_deref().unwrap_or(self.0.reason.default_hint()).into());
+        data.extend(self.0.data.clone());
+        PublicError { message: self.0.public.clone(), data }
     }
 }
 
@@ -195,8 +199,8 @@ impl PublicError {
 impl fmt::Debug for Error {
     /// For logs and test failures; callers get [`Error::public_view`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}: {}", self.class().as_str(), self.reason.as_str(), self.public)?;
-        match &self.detail {
+        write!(f, "{}/{}: {}", self.class().as_str(), self.0.reason.as_str(), self.0.public)?;
+        match &self.0.detail {
             Some(detail) => write!(f, " ({detail})"),
             None => Ok(()),
         }
@@ -205,7 +209,7 @@ impl fmt::Debug for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.public)
+        f.write_str(&self.0.public)
     }
 }
 

@@ -4,11 +4,16 @@
 //! Arrows between modules go one way: `cli → transport → protocol → broker → auth, runtime → upstreams, store`.
 //! `model`, `error`, `config` and `telemetry` are known to all and know none of them.
 
+pub mod app;
 pub mod auth;
+pub mod broker;
+pub mod cli;
 pub mod config;
 pub mod error;
 pub mod model;
+pub mod protocol;
 pub mod runtime;
 pub mod store;
+pub mod telemetry;
 pub mod transport;
 pub mod upstreams;

@@ -1,1 +1,3 @@
+//! The harness that the behaviour tests share.
 
+pub mod otlp;

@@ -2,6 +2,7 @@
 //! that identity was checked.
 
 use jiff::Timestamp;
+use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +13,7 @@ use crate::store::TaskOwner;
 
 /// Cheap to clone: every request carries one.
 #[derive(Clone)]
-pub struct Caller(Arc<Inner>);
+pub struct Caller(Arc<Inner>, Option<Arc<SecretString>>);
 
 struct Inner {
     tenant: TenantId,
@@ -31,17 +32,22 @@ pub enum Identity {
     Token { expires_at: Timestamp },
     /// The caller of a task that outlived its request; its token was verified when the task was created.
     Task,
+    /// Nobody yet: a client that asks what it has to do to be let in. Holds no scope and owns nothing.
+    Anonymous,
 }
 
 impl Caller {
     /// The single user of a local bridge.
     pub fn local() -> Self {
-        Caller(Arc::new(Inner {
-            tenant: TenantId::LOCAL,
-            subject: "local".into(),
-            scopes: None,
-            identity: Identity::Local,
-        }))
+        Caller(
+            Arc::new(Inner {
+                tenant: TenantId::LOCAL,
+                subject: "local".into(),
+                scopes: None,
+                identity: Identity::Local,
+            }),
+            None,
+        )
     }
 
     pub(super) fn from_token(
@@ -50,17 +56,29 @@ impl Caller {
         scopes: BTreeSet<String>,
         expires_at: Timestamp,
     ) -> Self {
-        Caller(Arc::new(Inner { tenant, subject, scopes: Some(scopes), identity: Identity::Token { expires_at } }))
+        Caller(
+            Arc::new(Inner { tenant, subject, scopes: Some(scopes), identity: Identity::Token { expires_at } }),
+            None,
+        )
+    }
+
+    /// A client without a token, for `initialize` alone.
+    pub fn anonymous() -> Self {
+        let (tenant, scopes) = (TenantId(uuid::Uuid::nil()), Some(BTreeSet::new()));
+        Caller(Arc::new(Inner { tenant, subject: "anonymous".into(), scopes, identity: Identity::Anonymous }), None)
+    }
+
+    /// Also carry the token itself, for the memory service, which checks it anew.
+    pub(super) fn with_bearer(self, token: &str) -> Self {
+        Caller(self.0, Some(Arc::new(SecretString::from(token))))
     }
 
     /// The caller of a stored task, rebuilt from the row that the bridge itself wrote.
     pub fn of_task(owner: &TaskOwner, scopes: Option<BTreeSet<String>>) -> Self {
-        Caller(Arc::new(Inner {
-            tenant: owner.tenant,
-            subject: owner.subject.clone(),
-            scopes,
-            identity: Identity::Task,
-        }))
+        Caller(
+            Arc::new(Inner { tenant: owner.tenant, subject: owner.subject.clone(), scopes, identity: Identity::Task }),
+            None,
+        )
     }
 
     pub fn tenant(&self) -> TenantId {
@@ -71,6 +89,13 @@ impl Caller {
     }
     pub fn identity(&self) -> &Identity {
         &self.0.identity
+    }
+    /// The verified token, for a service of ours that checks it itself; never for plugins or other upstreams.
+    pub fn bearer(&self) -> Option<Arc<SecretString>> {
+        self.1.clone()
+    }
+    pub fn is_anonymous(&self) -> bool {
+        self.0.identity == Identity::Anonymous
     }
     pub fn is_local(&self) -> bool {
         self.0.scopes.is_none()

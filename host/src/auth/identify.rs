@@ -25,6 +25,7 @@ pub struct Identifier {
     verifier: Option<Verifier>,
     stdio: StdioSource,
     resource_metadata: Option<url::Url>,
+    forward_token: bool,
 }
 
 enum StdioSource {
@@ -47,7 +48,14 @@ impl Identifier {
             (true, StdioSource::Local) => None,
             _ => Some(Verifier::new(settings, clock)?),
         };
-        Ok(Identifier { mode: settings.mode, verifier, stdio, resource_metadata: settings.resource_metadata.clone() })
+        let resource_metadata = settings.resource_metadata.clone();
+        Ok(Identifier {
+            mode: settings.mode,
+            verifier,
+            stdio,
+            resource_metadata,
+            forward_token: settings.forward_token,
+        })
     }
 
     /// Can HTTP callers be identified at all? Asked before the HTTP transport listens.
@@ -105,7 +113,10 @@ impl Identifier {
 
     async fn verify(&self, token: &str) -> Result<Caller> {
         match &self.verifier {
-            Some(verifier) => verifier.verify(token).await,
+            Some(verifier) => {
+                let caller = verifier.verify(token).await?;
+                Ok(if self.forward_token { caller.with_bearer(token) } else { caller })
+            }
             None => Err(invalid("this server trusts no issuer")),
         }
     }

@@ -34,6 +34,8 @@ pub struct AuthSettings {
     /// Keys of the development issuer ([`super::Issuer::key_source`]); default `None`: its tokens are refused.
     /// Anyone who can read the state directory can mint them, so this is not for shared machines.
     pub dev_issuer: Option<KeySource>,
+    /// Keep each caller's token for the length of its request, so that the memory service can check it; default no.
+    pub forward_token: bool,
     /// The server's protected resource metadata (RFC 9728), named in every 401 and 403; default `None`: not named.
     pub resource_metadata: Option<Url>,
 }
@@ -47,6 +49,7 @@ impl Default for AuthSettings {
             audiences: Vec::new(),
             skew: Duration::from_secs(30),
             dev_issuer: None,
+            forward_token: false,
             resource_metadata: None,
         }
     }

@@ -1,5 +1,13 @@
 //! Settings, read once at start from flags, environment and files. The rest of the host gets typed values.
+//!
+//! [`SettingsArgs`] is what the command line and the environment say; [`Settings`] is what they mean, checked.
 
+mod args;
 mod grants;
+mod plugins_file;
+mod settings;
 
+pub use args::{AuthArg, ConfirmArg, CuoArg, LogFormatArg, SettingsArgs, ToolNamesArg, TransportArg};
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
+pub use plugins_file::PluginsFile;
+pub use settings::{BadSetting, Settings, StoreSettings};

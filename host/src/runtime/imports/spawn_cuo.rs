@@ -13,19 +13,20 @@ impl Host for CallState {
         let Some(cuo) = self.services.cuo.clone() else {
             return Ok(Err(CuoError::Unavailable("no supervisor is configured".into())));
         };
-        let context = CuoContext { trace: self.call.trace, progress: self.call.progress.clone() };
+        let context = CuoContext { trace_id: self.call.trace.id, progress: self.call.progress.clone() };
         // Dropping this future stops the child and everything that it started.
         let answer = cuo.request(&method, params, context).await;
-        Ok(answer.map(|value| value.to_string()).map_err(|error| match error {
-            cuo::CuoError::UnknownMethod => CuoError::UnknownMethod,
-            cuo::CuoError::InvalidParams(text) => CuoError::InvalidParams(text),
-            cuo::CuoError::Unavailable(error) => {
-                // The plugin gets the public text; if it passes the failure on, the host answers with this very error.
-                let text = error.to_string();
-                self.blame(error);
-                CuoError::Unavailable(text)
-            }
-            cuo::CuoError::Failed(text) => CuoError::Failed(text),
+        Ok(answer.map(|value| value.to_string()).map_err(|error| {
+            let text = error.to_string();
+            let told = match &error {
+                cuo::CuoError::UnknownMethod => return CuoError::UnknownMethod,
+                cuo::CuoError::InvalidParams { .. } => return CuoError::InvalidParams(text),
+                cuo::CuoError::Unavailable { .. } => CuoError::Unavailable(text),
+                cuo::CuoError::Failed { .. } => CuoError::Failed(text),
+            };
+            // The plugin gets the public text; if it passes the failure on, the caller gets this very error.
+            self.blame(error.into());
+            told
         }))
     }
 }

@@ -1,0 +1,51 @@
+# The front door. `make run` and `make test` work on a fresh machine with Rust and a package manager.
+
+CARGO      ?= cargo
+COMPONENTS := $(notdir $(patsubst %/Cargo.toml,%,$(filter-out plugins/sdk/Cargo.toml,$(wildcard plugins/*/Cargo.toml))))
+WASM       := target/plugins/wasm32-wasip2/component
+BRIDGE     := target/debug/cyberos-mcp-bridge
+ADDRESS    ?= 127.0.0.1:8082
+
+.PHONY: run build plugins guests test test-postgres-ready clients lint fmt bench release clean help
+
+help: ## What can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: build ## Build everything and serve on loopback, with an embedded store
+	@scripts/announce $(ADDRESS) $(BRIDGE)
+	@exec $(BRIDGE) serve --transport http --auth none --listen $(ADDRESS)
+
+build: plugins ## The components and the binary
+	$(CARGO) build --bins
+
+plugins: .wasm-target ## The eight tool components
+	$(CARGO) build --profile component --target wasm32-wasip2 --target-dir target/plugins $(addprefix -p ,$(COMPONENTS))
+
+guests: .wasm-target ## The components that the tests misuse
+	$(CARGO) build --profile component --target wasm32-wasip2 --target-dir target/plugins -p 'guest-*' -p fixture-echo --lib --examples
+
+test: plugins guests ## All tests, with a Postgres of their own
+	scripts/need-postgres
+	scripts/need-clients
+	CARGO="$(CARGO)" tests/with-postgres scripts/run-tests
+
+lint: plugins ## Formatting and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --all-targets -- -D warnings
+
+fmt:
+	$(CARGO) fmt --all
+
+bench: plugins guests ## The figures of the design, as ratios within one run
+	$(CARGO) build --release --bins
+	scripts/bench
+
+release: plugins ## The binary that is shipped
+	$(CARGO) build --profile dist --bins
+
+clean:
+	$(CARGO) clean
+
+.PHONY: .wasm-target
+.wasm-target:
+	@scripts/need-rust

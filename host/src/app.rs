@@ -1,0 +1,381 @@
+//! Putting it together: from settings to a bridge that can serve. The only module that knows all the others.
+
+use anyhow::Context;
+use secrecy::SecretString;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::{
+    AuthMode, AuthSettings, Clock, Confirmations, Identifier, Issuer, IssuerSettings, KeySource, StdioToken,
+};
+use crate::broker::{
+    AuditLog, Broker, BrokerParts, Catalog, ConfirmationPolicy, Detach, Observer, TaskLauncher, TaskSettings, Tasks,
+};
+use crate::config::{
+    AuthArg, BadSetting, CuoArg, DirectoryGrant, Grants, LogFormatArg, Settings, SettingsArgs, StoreSettings,
+    ToolNamesArg,
+};
+use crate::model::PluginId;
+use crate::protocol::{PeerPolicy, Protocol, ServerInfo};
+use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
+use crate::store::{PostgresStore, SqliteStore, Store};
+use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings, logs};
+use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings};
+use crate::upstreams::http::HttpUpstreams;
+use crate::upstreams::memory::Memory;
+
+pub const NAME: &str = "cyberos-mcp-bridge";
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A bridge, ready to be put behind a transport.
+pub struct Bridge {
+    pub settings: Settings,
+    pub store: Arc<dyn Store>,
+    pub catalog: Arc<Catalog>,
+    pub broker: Arc<Broker>,
+    pub tasks: Arc<Tasks>,
+    pub protocol: Arc<Protocol>,
+    pub identifier: Arc<Identifier>,
+    pub audit: AuditLog,
+    pub telemetry: Telemetry,
+    /// Components that were found and are not served, with the reason.
+    pub rejected: Vec<Rejected>,
+    stop: CancellationToken,
+}
+
+/// Where this process runs its tasks.
+pub enum TaskHome {
+    /// Here: a server, or a worker.
+    Here,
+    /// In a process of their own, started with these arguments.
+    Detached(Vec<String>),
+}
+
+impl Bridge {
+    pub async fn start(settings: Settings, telemetry: Telemetry, home: TaskHome) -> anyhow::Result<Bridge> {
+        let store = open_store(&settings).await?;
+        Self::start_with(settings, telemetry, home, store).await
+    }
+
+    /// With a store that is already open.
+    pub async fn start_with(
+        settings: Settings,
+        telemetry: Telemetry,
+        home: TaskHome,
+        store: Arc<dyn Store>,
+    ) -> anyhow::Result<Bridge> {
+        let stop = CancellationToken::new();
+        let services = services(&settings, store.clone(), &stop)?;
+        let skills = services.cuo.as_ref().map(|cuo| cuo.skill_root());
+        let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")))
+            .map_err(|e| anyhow::anyhow!("the sandbox cannot start: {e:#}"))?;
+        let (plugins, mut rejected) = load_plugins(&runtime, &settings, skills.as_deref()).await?;
+        let catalog = Arc::new(Catalog::default());
+        rejected.extend(catalog.replace(plugins));
+        for one in &rejected {
+            tracing::error!("{one}");
+            telemetry.metrics.plugin_rejected(one.why.word());
+        }
+        for entry in catalog.all() {
+            telemetry.metrics.know_tool(entry.tool.name.as_str(), entry.plugin.id().as_str());
+        }
+        let audit = match settings.audit {
+            true => AuditLog::start(store.clone(), Some(settings.state_dir.join("spool")), telemetry.metrics.clone()),
+            false => AuditLog::off(),
+        };
+        let observer = Arc::new(Observer { metrics: telemetry.metrics.clone(), tracer: telemetry.tracer.clone() });
+        let task_settings = TaskSettings {
+            default_timeout: Duration::from_secs(settings.args.task_timeout_seconds),
+            ttl: Duration::from_secs(settings.args.task_ttl_seconds),
+            max_open: settings.args.max_open_tasks,
+            ..TaskSettings::default()
+        };
+        let launcher = match home {
+            TaskHome::Here => TaskLauncher::InProcess,
+            TaskHome::Detached(arguments) => TaskLauncher::Detached(Detach {
+                program: std::env::current_exe().context("this program's own path is not known")?,
+                arguments,
+                environment: settings
+                    .args
+                    .database_url
+                    .iter()
+                    .map(|url| ("CYBEROS_DATABASE_URL", SecretString::from(url.as_str())))
+                    .collect(),
+                log: settings.state_dir.join("task-workers.log"),
+            }),
+        };
+        let tasks =
+            Tasks::new(store.clone(), catalog.clone(), audit.clone(), observer.clone(), task_settings, launcher);
+        let tokens = confirmations(&settings)?;
+        let broker = Arc::new(Broker::new(BrokerParts {
+            catalog: catalog.clone(),
+            audit: audit.clone(),
+            confirmation: ConfirmationPolicy { tokens, store: store.clone() },
+            tasks: tasks.clone(),
+            observer,
+        }));
+        let protocol = Arc::new(Protocol::new(broker.clone(), server_info()));
+        let identifier = Arc::new(Identifier::new(&auth_settings(&settings)?, Clock::system())?);
+        Ok(Bridge { settings, store, catalog, broker, tasks, protocol, identifier, audit, telemetry, rejected, stop })
+    }
+
+    pub fn policy(&self, over_http: bool) -> PeerPolicy {
+        PeerPolicy {
+            host_may_confirm: self.settings.host_may_confirm,
+            // Over HTTP without tokens everybody is the same local user, and could list what others started.
+            may_list_tasks: !over_http || self.settings.args.auth == AuthArg::Bearer,
+            underscore_names: self.settings.args.tool_names == ToolNamesArg::Underscore,
+        }
+    }
+
+    /// Look for abandoned tasks, now and regularly.
+    pub async fn keep_house(&self) -> anyhow::Result<()> {
+        self.tasks.recover().await?;
+        tokio::spawn(self.tasks.clone().housekeeping());
+        Ok(())
+    }
+
+    /// Stop what runs here and write what is still to be written.
+    pub async fn stop(self) {
+        self.tasks.stop();
+        self.stop.cancel();
+        self.tasks.settle(Duration::from_secs(2)).await;
+        self.audit.settle(Duration::from_secs(2)).await;
+        self.store.close().await;
+        self.telemetry.shutdown(Duration::from_secs(2)).await;
+    }
+}
+
+fn server_info() -> ServerInfo {
+    ServerInfo {
+        name: NAME,
+        title: "CyberOS MCP bridge",
+        version: VERSION,
+        instructions: "Tools of CyberOS: ask `cyberos.cuo.route` which persona and workflow fit a request, run it with \
+            `cyberos.cuo.execute_workflow` and follow the returned task with tasks/get until it has ended. Destructive tools need \
+            the user's confirmation. Every call is recorded in the tenant's audit log."
+            .into(),
+    }
+}
+
+pub async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(match &settings.store {
+        StoreSettings::Sqlite(path) => Arc::new(SqliteStore::open(path).await.map_err(operator)?),
+        StoreSettings::Postgres(url) => {
+            Arc::new(PostgresStore::connect(url, settings.args.database_connections).await.map_err(operator)?)
+        }
+    })
+}
+
+/// Our errors keep what the operator needs in a part that callers never see; the operator may.
+pub fn operator(error: crate::error::Error) -> anyhow::Error {
+    match error.log_detail() {
+        Some(detail) => anyhow::anyhow!("{error} ({detail})"),
+        None => anyhow::anyhow!("{error}"),
+    }
+}
+
+pub fn confirmations(settings: &Settings) -> anyhow::Result<Confirmations> {
+    Ok(match &settings.args.confirm_key_file {
+        Some(path) => {
+            let key = std::fs::read_to_string(path)
+                .map_err(|e| BadSetting::new(format!("--confirm-key-file: {}: {e}", path.display())))?;
+            Confirmations::with_key(&SecretString::from(key), Clock::system())?
+        }
+        None => Confirmations::open_or_create(&settings.state_dir, Clock::system())?,
+    })
+}
+
+pub fn auth_settings(settings: &Settings) -> anyhow::Result<AuthSettings> {
+    let args = &settings.args;
+    Ok(AuthSettings {
+        mode: match args.auth {
+            AuthArg::Bearer => AuthMode::Bearer,
+            AuthArg::None => AuthMode::None,
+        },
+        issuers: args.issuer.iter().map(|text| issuer(text)).collect::<Result<_, _>>()?,
+        audiences: args.audience.clone(),
+        dev_issuer: match args.dev_issuer {
+            true => Some(Issuer::open_or_create(&settings.state_dir, Clock::system())?.key_source()),
+            false => None,
+        },
+        stdio_token: match (&args.token_file, &settings.token) {
+            (Some(path), _) => StdioToken::File(path.clone()),
+            (None, Some(token)) => StdioToken::Value(token.clone()),
+            (None, None) => StdioToken::None,
+        },
+        forward_token: args.memory_endpoint.is_some(),
+        ..AuthSettings::default()
+    })
+}
+
+fn issuer(text: &str) -> Result<IssuerSettings, BadSetting> {
+    let wrong = || BadSetting::new(format!("--issuer {text:?} must be ISSUER=URL or ISSUER=FILE of a key set (JWKS)"));
+    let (issuer, keys) = text.split_once('=').ok_or_else(wrong)?;
+    let keys = match url::Url::parse(keys) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => KeySource::Url(url),
+        _ => KeySource::File(PathBuf::from(keys)),
+    };
+    Ok(IssuerSettings { issuer: issuer.to_owned(), keys })
+}
+
+pub fn cuo_settings(settings: &Settings) -> anyhow::Result<CuoSettings> {
+    let args = &settings.args;
+    let executable = std::env::current_exe().context("this program's own path is not known")?;
+    let argv: Vec<OsString> = settings.cuo_command.iter().map(Into::into).collect();
+    Ok(CuoSettings {
+        // `None`: the catalogue in this binary.
+        root: match &args.cyberos_root {
+            Some(root) if !root.join("modules").is_dir() => {
+                let what =
+                    format!("--cyberos-root: {} has no folder modules, so it is no CyberOS checkout", root.display());
+                return Err(BadSetting::new(what).into());
+            }
+            root => root.clone(),
+        },
+        state_dir: settings.state_dir.clone(),
+        work_dir: None,
+        command: match args.cuo {
+            CuoArg::Builtin => CuoCommand::Builtin { executable },
+            CuoArg::JsonRpc => CuoCommand::JsonRpc { argv },
+            CuoArg::Cli => CuoCommand::CyberosCli { argv, executable },
+        },
+        extra_env: vec![],
+    })
+}
+
+fn services(settings: &Settings, store: Arc<dyn Store>, stop: &CancellationToken) -> anyhow::Result<Services> {
+    let cuo = Cuo::new(cuo_settings(settings)?).context("the CUO catalogue cannot be opened")?;
+    let memory = match &settings.args.memory_endpoint {
+        None => Memory::embedded(store),
+        Some(endpoint) => {
+            let token = match &settings.args.memory_token_file {
+                None => None,
+                Some(path) => Some(SecretString::from(
+                    std::fs::read_to_string(path)
+                        .map_err(|e| BadSetting::new(format!("--memory-token-file: {}: {e}", path.display())))?
+                        .trim(),
+                )),
+            };
+            Memory::remote(endpoint, token, store, stop.clone()).map_err(|why| BadSetting::new(why.to_string()))?
+        }
+    };
+    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory) })
+}
+
+/// The eight first-party components with exactly what each needs, then the operator's.
+async fn load_plugins(
+    runtime: &Runtime,
+    settings: &Settings,
+    skills: Option<&Path>,
+) -> anyhow::Result<(Vec<Arc<Plugin>>, Vec<Rejected>)> {
+    let (mut plugins, mut rejected) = (vec![], vec![]);
+    let mut keep = |loaded: Result<Plugin, Rejected>| match loaded {
+        Ok(plugin) => plugins.push(Arc::new(plugin)),
+        Err(one) => rejected.push(one),
+    };
+    for embedded in Embedded::all() {
+        keep(runtime.load_embedded(embedded, first_party(embedded.id, skills)).await);
+    }
+    if let Some(directory) = &settings.args.plugins {
+        for (id, path) in components(directory)? {
+            let wasm = std::fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+            keep(Plugin::load(runtime, id.clone(), &wasm, settings.plugins.grants(id.as_str())).await);
+        }
+    }
+    Ok((plugins, rejected))
+}
+
+fn first_party(id: &str, skills: Option<&Path>) -> Grants {
+    let mut grants = Grants::default();
+    match id {
+        "memory-read-audit" => grants.audit_read = true,
+        "memory-append-audit" => grants.audit_append = true,
+        "skill-list-catalog" => {
+            let directory = skills.map(|path| DirectoryGrant { host_path: path.to_owned(), writable: false });
+            grants.directories.extend(directory.map(|directory| ("/skills".into(), directory)));
+        }
+        _ => grants.cuo = true,
+    }
+    grants
+}
+
+/// `*.wasm` in name order; what does not name a plugin is a mistake that stops the start.
+fn components(directory: &Path) -> anyhow::Result<Vec<(PluginId, PathBuf)>> {
+    let mut found = vec![];
+    let entries =
+        std::fs::read_dir(directory).with_context(|| format!("--plugins: {} cannot be read", directory.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "wasm") {
+            let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default().replace('_', "-");
+            let id = PluginId::parse(&stem).ok_or_else(|| {
+                BadSetting::new(format!(
+                    "--plugins: {} must be named with a-z, 0-9 and -, at most 63 characters",
+                    path.display()
+                ))
+            })?;
+            found.push((id, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What `load` makes of the command line, in one step.
+pub fn settings(args: SettingsArgs) -> anyhow::Result<Settings> {
+    Ok(Settings::load(args)?)
+}
+
+/// Logs first, so that everything after them is seen; then what leaves the process.
+pub fn start_telemetry(settings: &Settings) -> anyhow::Result<Telemetry> {
+    let telemetry = telemetry_settings(settings);
+    logs::install(telemetry.log_format, &telemetry.log_filter)?;
+    Ok(Telemetry::start(&telemetry)?)
+}
+
+fn telemetry_settings(settings: &Settings) -> TelemetrySettings {
+    TelemetrySettings {
+        log_filter: settings.args.log.clone(),
+        log_format: match settings.args.log_format {
+            LogFormatArg::Text => LogFormat::Text,
+            LogFormatArg::Json => LogFormat::Json,
+        },
+        otlp_endpoint: settings.args.otlp_endpoint.clone(),
+        ..TelemetrySettings::default()
+    }
+}
+
+/// How to start this program again as a worker on the same store. Secrets travel in the environment, which the child
+/// inherits; the transport does not matter to it.
+pub fn worker_arguments(settings: &Settings) -> Vec<String> {
+    let args = &settings.args;
+    let mut arguments: Vec<String> = vec!["task-worker".into()];
+    let mut pass = |flag: &str, value: Option<String>| {
+        if let Some(value) = value {
+            arguments.push(format!("--{flag}={value}"));
+        }
+    };
+    let path = |path: &Option<PathBuf>| path.as_ref().map(|p| p.display().to_string());
+    pass("state-dir", Some(settings.state_dir.display().to_string()));
+    pass("cyberos-root", path(&args.cyberos_root));
+    pass(
+        "cuo",
+        Some(match args.cuo {
+            CuoArg::Builtin => "builtin".into(),
+            CuoArg::JsonRpc => "json-rpc".into(),
+            CuoArg::Cli => "cli".into(),
+        }),
+    );
+    pass("cuo-command", args.cuo_command.clone());
+    pass("memory-endpoint", args.memory_endpoint.clone());
+    pass("memory-token-file", path(&args.memory_token_file));
+    pass("plugins", path(&args.plugins));
+    pass("plugins-file", path(&args.plugins_file));
+    pass("otlp-endpoint", args.otlp_endpoint.clone());
+    pass("log", Some(args.log.clone()));
+    arguments
+}

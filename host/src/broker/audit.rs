@@ -1,0 +1,342 @@
+//! The audit bracket: a row before a call runs and one when it ends, in the tenant's hash chain.
+//!
+//! Rows of calls that run at the same time are committed together by one writer. A short call that only reads is
+//! committed once, with both of its rows, before it is answered; a call that writes, or goes on for longer than a moment,
+//! has its opening row in the store before it runs, synced to disk.
+//!
+//! When the store is down, rows of read-only calls are spooled to a file and appended when it is back; everything else
+//! is refused. Source: design section 8.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+use super::steps::{Cleared, Confirmation};
+use crate::auth::Caller;
+use crate::error::{Error, Reason, Result};
+use crate::model::{TenantId, ToolName, ToolResult, Trace};
+use crate::store::{Durability, NewAuditRow, Store};
+use crate::telemetry::{Metrics, Outcome};
+
+mod spool;
+pub use spool::Spool;
+
+pub const STARTED: &str = "mcp.tool_call_started";
+pub const COMPLETED: &str = "mcp.tool_call_completed";
+pub const REFUSED: &str = "mcp.tool_call_refused";
+pub const INVOKED: &str = "plugin.invoked";
+
+/// How long an opening row may wait for company.
+const LINGER: Duration = Duration::from_millis(2);
+/// Most rows in one transaction.
+const BATCH: usize = 256;
+/// Rows waiting to be written; beyond that callers wait, which is what slows them down to what the store can take.
+const QUEUE: usize = 1024;
+
+/// The way in for everybody who writes audit rows in this process.
+#[derive(Clone)]
+pub struct AuditLog {
+    /// `None`: calls leave no rows. For measurements only.
+    queue: Option<mpsc::Sender<Job>>,
+    plugin_version: &'static str,
+}
+
+struct Job {
+    rows: Vec<NewAuditRow>,
+    durability: Durability,
+    /// May wait for company; its owner is not waiting for it.
+    lazy: bool,
+    /// May go to the spool when the store is down.
+    spoolable: bool,
+    done: oneshot::Sender<Result<()>>,
+}
+
+/// What every row of a call says.
+#[derive(Clone)]
+pub struct Subject {
+    tenant: TenantId,
+    actor: String,
+    tool: String,
+    plugin: String,
+    arguments_sha256: String,
+    request_id: Option<String>,
+    task_id: Option<String>,
+    trace: Trace,
+    confirmation: &'static str,
+    /// Nothing changes: rows need not be synced and may be spooled.
+    reads_only: bool,
+    /// Also write the public `plugin.invoked` row at the end.
+    announces: bool,
+}
+
+impl Subject {
+    pub fn of(cleared: &Cleared, trace: Trace, request_id: Option<String>, task_id: Option<String>) -> Self {
+        let tool = &cleared.entry.tool;
+        let long = task_id.is_some();
+        Subject {
+            tenant: cleared.caller.tenant(),
+            actor: cleared.caller.subject_hash16(),
+            tool: tool.name.to_string(),
+            plugin: cleared.entry.plugin.id().to_string(),
+            arguments_sha256: cleared.arguments_sha256.clone(),
+            request_id,
+            task_id,
+            trace,
+            confirmation: cleared.confirmation.as_str(),
+            reads_only: tool.annotations.read_only,
+            announces: long || cleared.confirmation != Confirmation::NotNeeded,
+        }
+    }
+
+    fn body(&self) -> Map<String, Value> {
+        let mut body = Map::new();
+        body.insert("tool_name".into(), self.tool.as_str().into());
+        body.insert("plugin_id".into(), self.plugin.as_str().into());
+        body.insert("subject_id_hash16".into(), self.actor.as_str().into());
+        body.insert("arguments_sha256".into(), self.arguments_sha256.as_str().into());
+        body.insert("request_id".into(), self.request_id.as_deref().into());
+        body.insert("confirmation".into(), self.confirmation.into());
+        if let Some(task_id) = &self.task_id {
+            body.insert("task_id".into(), task_id.as_str().into());
+        }
+        body
+    }
+
+    fn row(&self, kind: &str, body: Map<String, Value>) -> NewAuditRow {
+        NewAuditRow {
+            tenant: self.tenant,
+            kind: kind.into(),
+            actor: self.actor.clone(),
+            body: Value::Object(body),
+            ts: Timestamp::now(),
+            trace_id: self.trace.id.to_string(),
+            // A task's end is written by whoever finds it ended; two finders must not write two rows.
+            idempotency_key: self.task_id.as_ref().map(|id| format!("{kind}:{id}")),
+            ship: kind == INVOKED,
+        }
+    }
+}
+
+/// An open bracket. Dropping it without closing is a bug that the log shows.
+#[must_use]
+pub struct Bracket {
+    log: AuditLog,
+    subject: Subject,
+    opened: Instant,
+    opening: Option<oneshot::Receiver<Result<()>>>,
+}
+
+impl AuditLog {
+    pub fn start(store: Arc<dyn Store>, spool: Option<PathBuf>, metrics: Arc<Metrics>) -> AuditLog {
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        tokio::spawn(write(store, Spool::open(spool), metrics, jobs));
+        AuditLog { queue: Some(queue), plugin_version: env!("CARGO_PKG_VERSION") }
+    }
+
+    /// Record nothing.
+    pub fn off() -> AuditLog {
+        tracing::warn!("the audit log is off: calls leave no trace");
+        AuditLog { queue: None, plugin_version: env!("CARGO_PKG_VERSION") }
+    }
+
+    /// Wait until everything that was handed over is written, for at most `budget`.
+    pub async fn settle(&self, budget: Duration) {
+        let settled = async {
+            if let Ok(answer) = self.send(vec![], Durability::Written, false, false).await {
+                let _ = answer.await;
+            }
+        };
+        let _ = tokio::time::timeout(budget, settled).await;
+    }
+
+    /// No row, no run: for a call that writes, an error here means that it must not run.
+    pub async fn open(&self, subject: Subject) -> Result<Bracket> {
+        let opened = Instant::now();
+        let row = subject.row(STARTED, subject.body());
+        let durability = subject.durability();
+        let answer = self.send(vec![row], durability, subject.reads_only, subject.reads_only).await?;
+        let mut bracket = Bracket { log: self.clone(), subject, opened, opening: Some(answer) };
+        if !bracket.subject.reads_only {
+            bracket.opening_is_written().await?;
+        }
+        Ok(bracket)
+    }
+
+    /// The bracket of a call that was opened elsewhere: a task that another process started.
+    pub fn reopen(&self, subject: Subject, opened: Instant) -> Bracket {
+        Bracket { log: self.clone(), subject, opened, opening: None }
+    }
+
+    /// One row for a call that did not get through the gates. A refusal that cannot be recorded is still a refusal.
+    pub async fn refused(&self, caller: &Caller, tool: &str, trace: Trace, request_id: Option<&str>, refusal: &Error) {
+        let mut body = Map::new();
+        // An unknown name is the caller's text: bounded, so that it cannot fill the log.
+        body.insert("tool_name".into(), tool.chars().take(ToolName::MAX_CHARS).collect::<String>().into());
+        body.insert("subject_id_hash16".into(), caller.subject_hash16().into());
+        body.insert("request_id".into(), request_id.into());
+        body.insert("outcome".into(), refusal.class().as_str().into());
+        body.insert("reason".into(), refusal.reason().as_str().into());
+        let row = NewAuditRow {
+            tenant: caller.tenant(),
+            kind: REFUSED.into(),
+            actor: caller.subject_hash16(),
+            body: body.into(),
+            ts: Timestamp::now(),
+            trace_id: trace.id.to_string(),
+            idempotency_key: None,
+            ship: false,
+        };
+        let written = match self.send(vec![row], Durability::Written, false, true).await {
+            Ok(answer) => answered(answer).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            tracing::error!(trace_id = %trace.id, error = ?error, "a refusal could not be recorded");
+        }
+    }
+
+    async fn send(
+        &self,
+        rows: Vec<NewAuditRow>,
+        durability: Durability,
+        lazy: bool,
+        spoolable: bool,
+    ) -> Result<oneshot::Receiver<Result<()>>> {
+        let (done, answer) = oneshot::channel();
+        let Some(queue) = &self.queue else {
+            let _ = done.send(Ok(()));
+            return Ok(answer);
+        };
+        let job = Job { rows, durability, lazy, spoolable, done };
+        queue.send(job).await.map_err(|_| writer_gone())?;
+        Ok(answer)
+    }
+}
+
+impl Subject {
+    fn durability(&self) -> Durability {
+        if self.reads_only { Durability::Written } else { Durability::Synced }
+    }
+}
+
+impl Bracket {
+    /// Write how it ended. An error here replaces the call's answer: a lost row is never silent.
+    pub async fn close(mut self, outcome: &Result<ToolResult>, fuel: u64) -> Result<()> {
+        let duration_ms = self.opened.elapsed().as_secs_f64() * 1e3;
+        let word = Outcome::of(outcome).as_str();
+        let mut body = self.subject.body();
+        body.insert("outcome".into(), word.into());
+        if let Err(error) = outcome {
+            body.insert("reason".into(), error.reason().as_str().into());
+        }
+        // Microseconds are enough, and a short number is a short row.
+        body.insert("duration_ms".into(), ((duration_ms * 1e3).round() / 1e3).into());
+        body.insert("fuel".into(), fuel.into());
+        if let Ok(result) = outcome {
+            body.insert("result_sha256".into(), result_sha256(result).into());
+        }
+        let mut rows = vec![self.subject.row(COMPLETED, body)];
+        if self.subject.announces {
+            let invoked = json!({
+                "plugin_id": self.subject.plugin,
+                "plugin_version": self.log.plugin_version,
+                "tenant_id": self.subject.tenant,
+                "subject_id": self.subject.actor,
+                "trace_id": self.subject.trace.id,
+                "outcome": word,
+                "tool_name": self.subject.tool,
+                "duration_ms": duration_ms.round() as u64,
+            });
+            let Value::Object(body) = invoked else { unreachable!("it is an object literal") };
+            rows.push(self.subject.row(INVOKED, body));
+        }
+        let reads_only = self.subject.reads_only;
+        let closing = self.log.send(rows, self.subject.durability(), false, reads_only).await?;
+        self.opening_is_written().await?;
+        answered(closing).await
+    }
+
+    /// The closing row will be written elsewhere.
+    pub fn leave_open(self) {}
+
+    async fn opening_is_written(&mut self) -> Result<()> {
+        match self.opening.take() {
+            Some(answer) => answered(answer).await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn result_sha256(result: &ToolResult) -> String {
+    let text = serde_json::to_vec(result).expect("a result is JSON");
+    hex::encode(Sha256::digest(text))
+}
+
+async fn answered(answer: oneshot::Receiver<Result<()>>) -> Result<()> {
+    answer.await.unwrap_or_else(|_| Err(writer_gone()))
+}
+
+fn writer_gone() -> Error {
+    Error::new(Reason::StoreUnavailable, "The audit log cannot be written.").detail("the writer has ended")
+}
+
+/// The one writer: takes whatever is waiting, commits it together, answers everybody.
+async fn write(store: Arc<dyn Store>, mut spool: Spool, metrics: Arc<Metrics>, mut jobs: mpsc::Receiver<Job>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        let retry_spool = spool.is_waiting();
+        tokio::select! {
+            taken = jobs.recv_many(&mut batch, BATCH) => if taken == 0 { break },
+            () = tokio::time::sleep(spool.pause()), if retry_spool => {
+                spool.replay(store.as_ref()).await;
+                continue;
+            }
+        }
+        if batch.iter().all(|job: &Job| job.lazy) {
+            // Nobody is waiting yet: their closing rows are probably microseconds away.
+            let _ = tokio::time::timeout(LINGER, async {
+                while batch.len() < BATCH && batch.iter().all(|job| job.lazy) {
+                    if jobs.recv_many(&mut batch, BATCH).await == 0 {
+                        break;
+                    }
+                }
+            })
+            .await;
+        }
+        let (rows, started) = (batch.iter().map(|job| job.rows.len() as u64).sum(), Instant::now());
+        commit(store.as_ref(), &mut spool, batch.drain(..).collect()).await;
+        metrics.audit_committed(rows);
+        metrics.audit_appended(started.elapsed());
+    }
+    spool.replay(store.as_ref()).await;
+}
+
+async fn commit(store: &dyn Store, spool: &mut Spool, batch: Vec<Job>) {
+    let durability = match batch.iter().any(|job| job.durability == Durability::Synced) {
+        true => Durability::Synced,
+        false => Durability::Written,
+    };
+    let rows: Vec<NewAuditRow> = batch.iter().flat_map(|job| job.rows.iter().cloned()).collect();
+    if rows.is_empty() {
+        batch.into_iter().for_each(|job| drop(job.done.send(Ok(()))));
+        return;
+    }
+    match store.append_audit(&rows, durability).await {
+        // A row whose key was there before was written by somebody else who found the same end: that is as good.
+        Ok(_) => batch.into_iter().for_each(|job| drop(job.done.send(Ok(())))),
+        Err(error) => {
+            tracing::warn!(error = ?error, rows = rows.len(), "the audit log cannot be written");
+            for job in batch {
+                let answer = match job.spoolable {
+                    true => spool.keep(&job.rows),
+                    false => Err(error.clone()),
+                };
+                let _ = job.done.send(answer);
+            }
+        }
+    }
+}

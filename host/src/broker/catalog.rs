@@ -1,0 +1,139 @@
+//! Every tool that can be called, with its plugin and its compiled schemas. Read without locks; replaced as a whole.
+
+use arc_swap::ArcSwap;
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::schema;
+use crate::auth::Caller;
+use crate::model::{TaskSupport, Tool, ToolName};
+use crate::runtime::{Plugin, Rejected, Why};
+
+/// One tool, ready to be called.
+pub struct Entry {
+    pub tool: Tool,
+    pub plugin: Arc<Plugin>,
+    pub input: Validator,
+    pub output: Option<Validator>,
+    /// The output schema as clients see it. A long-running tool answers a plain call with a task handle first, so its
+    /// schema allows that, too: clients check what they get.
+    pub advertised_output: Option<Value>,
+}
+
+#[derive(Default)]
+pub struct Catalog {
+    tools: ArcSwap<Tools>,
+}
+
+#[derive(Default)]
+struct Tools {
+    /// In the order in which plugins were given: first-party first. The order of every list.
+    entries: Vec<Arc<Entry>>,
+    /// By canonical and by underscored name.
+    by_name: HashMap<String, Arc<Entry>>,
+}
+
+impl Catalog {
+    /// Put these plugins' tools in place of what was there. A plugin whose tools cannot be served is left out and returned.
+    pub fn replace(&self, plugins: Vec<Arc<Plugin>>) -> Vec<Rejected> {
+        let mut tools = Tools::default();
+        let mut rejected = vec![];
+        for plugin in plugins {
+            match entries(&plugin).and_then(|entries| tools.add(entries)) {
+                Ok(()) => {}
+                Err(why) => rejected.push(Rejected { plugin: plugin.id().clone(), why: Why::BadTool(why) }),
+            }
+        }
+        self.tools.store(Arc::new(tools));
+        rejected
+    }
+
+    /// By dotted or underscored name.
+    pub fn find(&self, name: &str) -> Option<Arc<Entry>> {
+        self.tools.load().by_name.get(name).cloned()
+    }
+
+    /// What this caller may call, in a fixed order.
+    pub fn visible_to(&self, caller: &Caller) -> Vec<Arc<Entry>> {
+        let tools = self.tools.load();
+        tools.entries.iter().filter(|e| e.tool.scopes.iter().all(|s| caller.has_scope(s))).cloned().collect()
+    }
+
+    /// Every scope that some tool needs, for `scopes_supported` and for minting development tokens.
+    pub fn scopes(&self) -> Vec<String> {
+        let tools = self.tools.load();
+        let mut scopes: Vec<_> = tools.entries.iter().flat_map(|e| e.tool.scopes.clone()).collect();
+        scopes.sort();
+        scopes.dedup();
+        scopes
+    }
+
+    pub fn all(&self) -> Vec<Arc<Entry>> {
+        self.tools.load().entries.clone()
+    }
+}
+
+impl Tools {
+    /// All of a plugin's tools or none: a name that is taken, in either spelling, refuses the newcomer.
+    fn add(&mut self, entries: Vec<Entry>) -> Result<(), String> {
+        for entry in &entries {
+            let name = &entry.tool.name;
+            let taken = [name.as_str(), &name.underscored()].into_iter().find_map(|n| self.by_name.get(n));
+            if let Some(other) = taken {
+                return Err(format!("tool {name} would shadow {} of plugin {}", other.tool.name, other.plugin.id()));
+            }
+        }
+        for entry in entries {
+            let entry = Arc::new(entry);
+            self.by_name.insert(entry.tool.name.underscored(), entry.clone());
+            self.by_name.insert(entry.tool.name.to_string(), entry.clone());
+            self.entries.push(entry);
+        }
+        Ok(())
+    }
+}
+
+fn entries(plugin: &Arc<Plugin>) -> Result<Vec<Entry>, String> {
+    let entry = |tool: &Tool| {
+        let says = |what: &str, why: String| format!("tool {}: {what} {why}", tool.name);
+        let input = schema::compile(&tool.input_schema).map_err(|why| says("inputSchema", why))?;
+        let output =
+            tool.output_schema.as_ref().map(schema::compile).transpose().map_err(|why| says("outputSchema", why))?;
+        Ok(Entry {
+            advertised_output: tool.output_schema.as_ref().map(|s| advertised(tool.task_support, s)),
+            tool: tool.clone(),
+            plugin: plugin.clone(),
+            input,
+            output,
+        })
+    };
+    plugin.tools().iter().map(entry).collect()
+}
+
+fn advertised(task_support: TaskSupport, schema: &Value) -> Value {
+    match task_support {
+        TaskSupport::Forbidden | TaskSupport::Required => schema.clone(),
+        TaskSupport::Optional => json!({
+            "type": "object",
+            "anyOf": [
+                schema,
+                {
+                    "type": "object",
+                    "description": "A task handle: follow it with tasks/get.",
+                    "properties": { "task_id": { "type": "string" }, "status": { "type": "string" } },
+                    "required": ["task_id", "status"],
+                    "additionalProperties": false,
+                },
+            ],
+        }),
+    }
+}
+
+impl ToolName {
+    /// The name that a client which refuses dots gets.
+    pub fn for_client(&self, underscored: bool) -> String {
+        if underscored { self.underscored() } else { self.to_string() }
+    }
+}

@@ -1,0 +1,18 @@
+//! Decisions: may this caller make this call, now, with these arguments; and what is recorded of it.
+//!
+//! Knows no transport, no JSON-RPC and no wasmtime. `pipeline` is the one page that shows the order of the steps.
+
+mod audit;
+mod catalog;
+mod observe;
+mod pipeline;
+mod schema;
+mod steps;
+mod tasks;
+
+pub use audit::AuditLog;
+pub use catalog::{Catalog, Entry};
+pub use observe::Observer;
+pub use pipeline::{Broker, BrokerParts, Reply};
+pub use steps::ConfirmationPolicy;
+pub use tasks::{Detach, Recovered, TaskLauncher, TaskSettings, Tasks};

@@ -1,0 +1,137 @@
+//! One tool call, from who asks to what they get. This is the only place that knows the order; it reads downwards.
+
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::audit::{AuditLog, Bracket, Subject};
+use super::catalog::Catalog;
+use super::observe::{self, Observer};
+use super::steps::{self, Cleared, ConfirmationPolicy};
+use super::tasks::Tasks;
+use crate::auth::Caller;
+use crate::error::{Error, Result};
+use crate::model::{TaskSupport, ToolCall, ToolResult};
+use crate::runtime::{Ended, PluginCall};
+use crate::store::TaskRow;
+
+/// What a call is answered with.
+pub enum Reply {
+    Result(ToolResult),
+    /// It runs on; the caller follows it.
+    Task(TaskRow),
+}
+
+pub struct Broker {
+    parts: BrokerParts,
+}
+
+/// What the pipeline is made of.
+pub struct BrokerParts {
+    pub catalog: Arc<Catalog>,
+    pub audit: AuditLog,
+    pub confirmation: ConfirmationPolicy,
+    pub tasks: Arc<Tasks>,
+    pub observer: Arc<Observer>,
+}
+
+impl Broker {
+    pub fn new(parts: BrokerParts) -> Broker {
+        Broker { parts }
+    }
+
+    pub async fn call_tool(&self, caller: &Caller, call: ToolCall) -> Result<Reply> {
+        let received = Instant::now();
+        let cleared = match self.clear(caller, &call).await {
+            Ok(cleared) => cleared,
+            Err(refusal) => return Err(self.record_refusal(caller, &call, refusal, received).await),
+        };
+        match cleared.entry.tool.task_support {
+            // A long-running tool never holds its caller: it answers with a handle and runs on.
+            TaskSupport::Optional | TaskSupport::Required => self.start_task(cleared, call).await,
+            TaskSupport::Forbidden => self.run(cleared, call, received).await.map(Reply::Result),
+        }
+    }
+
+    /// Every gate, in order. A refused call has touched nothing behind it.
+    async fn clear(&self, caller: &Caller, call: &ToolCall) -> Result<Cleared> {
+        let resolved = steps::resolve(&self.parts.catalog, call)?;
+        let permit = steps::authorize(caller, resolved)?;
+        let checked = steps::validate_arguments(permit, call)?;
+        steps::confirm(&self.parts.confirmation, checked, call).await
+    }
+
+    async fn run(&self, cleared: Cleared, call: ToolCall, received: Instant) -> Result<ToolResult> {
+        let context = call.context;
+        let subject = Subject::of(&cleared, context.trace, context.request_id.clone(), None);
+        let bracket = self.parts.audit.open(subject).await?;
+        let deadline = Instant::now() + Duration::from_millis(cleared.entry.plugin.grants().limits.deadline_ms);
+        let run = Run {
+            call: PluginCall {
+                caller: cleared.caller.clone(),
+                bearer: cleared.caller.bearer(),
+                tool: cleared.entry.tool.name.clone(),
+                arguments: Value::Object(cleared.arguments.clone()).to_string(),
+                trace: context.trace,
+                deadline,
+                cancel: context.cancel,
+                progress: context.progress,
+                task_id: None,
+                cleared_to_append: cleared.may_append(),
+            },
+            bracket,
+            received,
+            request_id: context.request_id,
+        };
+        run.to_end(&cleared, &self.parts.observer).await
+    }
+
+    async fn start_task(&self, cleared: Cleared, call: ToolCall) -> Result<Reply> {
+        self.parts.tasks.start(cleared, call).await.map(Reply::Task)
+    }
+
+    async fn record_refusal(&self, caller: &Caller, call: &ToolCall, refusal: Error, received: Instant) -> Error {
+        let context = &call.context;
+        self.parts.audit.refused(caller, &call.name, context.trace, context.request_id.as_deref(), &refusal).await;
+        let known = self.parts.catalog.find(&call.name);
+        self.parts.observer.refused(known.as_deref(), caller, context, &refusal, received);
+        refusal
+    }
+
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.parts.catalog
+    }
+    pub fn tasks(&self) -> &Arc<Tasks> {
+        &self.parts.tasks
+    }
+}
+
+/// The second half of every call, inline or as a task: run, validate the result, close the audit bracket, report.
+pub(super) struct Run {
+    pub call: PluginCall,
+    pub bracket: Bracket,
+    pub received: Instant,
+    pub request_id: Option<String>,
+}
+
+impl Run {
+    /// When the closing row cannot be written, that takes the answer's place: a lost row is never silent.
+    pub async fn to_end(self, cleared: &Cleared, observer: &Observer) -> Result<ToolResult> {
+        let (trace, task_id) = (self.call.trace, self.call.task_id.clone());
+        let running = observer.running(&cleared.entry);
+        let Ended { outcome, fuel } = cleared.entry.plugin.call(self.call).await;
+        drop(running);
+        let outcome = outcome.and_then(|result| steps::validate_result(&cleared.entry, result));
+        let closed = self.bracket.close(&outcome, fuel).await;
+        observer.ended(observe::Ended {
+            cleared,
+            trace: &trace,
+            received: self.received,
+            outcome: &outcome,
+            fuel,
+            request_id: self.request_id.as_deref(),
+            task_id: task_id.as_deref(),
+        });
+        closed.and(outcome)
+    }
+}

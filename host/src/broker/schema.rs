@@ -1,0 +1,82 @@
+//! JSON Schemas of tools, compiled once when a plugin is loaded.
+//!
+//! 2020-12 unless `$schema` names draft-07 (MCP 2025-11-25, JSON Schema usage). References stay inside the document: the
+//! validator is built without any way to fetch. Patterns run on a linear-time engine, so that no argument can make a
+//! check take long.
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value;
+
+/// What was wrong, and where.
+#[derive(Debug)]
+pub struct Violation {
+    /// JSON pointer into the checked value; empty for the value itself.
+    pub pointer: String,
+    pub message: String,
+}
+
+/// Longest message; messages quote the offending value.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+pub fn compile(schema: &Value) -> Result<Validator, String> {
+    let draft = match schema.get("$schema").and_then(Value::as_str).map(|s| s.trim_end_matches('#')) {
+        None | Some("https://json-schema.org/draft/2020-12/schema") => Draft::Draft202012,
+        Some("http://json-schema.org/draft-07/schema" | "https://json-schema.org/draft-07/schema") => Draft::Draft7,
+        Some(other) => return Err(format!("is of dialect {other}; 2020-12 and draft-07 are supported")),
+    };
+    jsonschema::options()
+        .with_draft(draft)
+        .with_pattern_options(PatternOptions::regex())
+        .build(schema)
+        .map_err(|error| format!("is not a valid schema: {}", clip(&error.to_string())))
+}
+
+/// The first violation, if any.
+pub fn check(validator: &Validator, value: &Value) -> Result<(), Violation> {
+    match validator.iter_errors(value).next() {
+        None => Ok(()),
+        Some(error) => Err(Violation { pointer: error.instance_path().to_string(), message: clip(&error.to_string()) }),
+    }
+}
+
+fn clip(text: &str) -> String {
+    text.chars().take(MAX_MESSAGE_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_violation_names_the_place() {
+        let validator = compile(
+            &json!({ "type": "object", "properties": { "a": { "type": "array", "items": { "type": "integer" } } } }),
+        )
+        .unwrap();
+        let violation = check(&validator, &json!({ "a": [1, "x"] })).unwrap_err();
+        assert_eq!(violation.pointer, "/a/1");
+    }
+
+    #[test]
+    fn schemas_that_need_the_network_or_another_dialect_are_refused() {
+        assert!(
+            compile(&json!({ "type": "object", "properties": { "a": { "$ref": "https://example.com/s.json" } } }))
+                .is_err()
+        );
+        assert!(compile(&json!({ "$schema": "http://json-schema.org/draft-04/schema#", "type": "object" })).is_err());
+        assert!(compile(&json!({ "$schema": "http://json-schema.org/draft-07/schema#", "type": "object" })).is_ok());
+    }
+
+    #[test]
+    fn a_catastrophic_pattern_is_refused_or_quick() {
+        let Ok(validator) =
+            compile(&json!({ "type": "object", "properties": { "a": { "type": "string", "pattern": "^(a+)+$" } } }))
+        else {
+            return;
+        };
+        let started = std::time::Instant::now();
+        let _ = check(&validator, &json!({ "a": format!("{}b", "a".repeat(50_000)) }));
+        assert!(started.elapsed().as_millis() < 500);
+    }
+}

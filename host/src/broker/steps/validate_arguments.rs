@@ -1,0 +1,34 @@
+//! Step 4: do the arguments match the tool's input schema. Before confirmation, so that nobody is asked to confirm a
+//! call that cannot run, and before anything upstream is touched.
+
+use serde_json::{Map, Value};
+
+use super::Permit;
+use crate::broker::schema;
+use crate::error::{Error, Reason, Result};
+use crate::model::{ToolCall, arguments_sha256};
+
+pub struct Checked {
+    pub permit: Permit,
+    /// A JSON object that matches the input schema.
+    pub arguments: Map<String, Value>,
+    /// SHA-256 of their canonical form, in hex: what a confirmation is bound to and what the audit row holds.
+    pub arguments_sha256: String,
+}
+
+/// Refuses with `schema_violation` and the JSON pointer of the first offending value.
+pub fn validate_arguments(permit: Permit, call: &ToolCall) -> Result<Checked> {
+    let arguments = Value::Object(call.arguments.clone());
+    let tool = &permit.resolved.entry.tool;
+    if let Err(violation) = schema::check(&permit.resolved.entry.input, &arguments) {
+        let place = if violation.pointer.is_empty() { "the arguments".into() } else { violation.pointer.clone() };
+        return Err(Error::new(
+            Reason::SchemaViolation,
+            format!("The arguments of {} do not match its inputSchema: {}", tool.name, violation.message),
+        )
+        .hint(format!("Correct {place} so that it matches the tool's inputSchema (see tools/list)."))
+        .with("pointer", violation.pointer));
+    }
+    let Value::Object(arguments) = arguments else { unreachable!("it was made of an object") };
+    Ok(Checked { arguments_sha256: hex::encode(arguments_sha256(&arguments)), permit, arguments })
+}

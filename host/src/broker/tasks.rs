@@ -1,0 +1,326 @@
+//! Long-running calls: a stored row that any process can follow, stop and finish.
+//!
+//! The row is the truth. Whoever runs a task holds a lease on it and renews it; a task whose holder died is found by its
+//! lease, and is run again where its tool says that this is safe, else failed with a reason. Source: design section 7.
+
+mod worker;
+
+use jiff::{SignedDuration, Timestamp};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::audit::{AuditLog, Subject};
+use super::catalog::Catalog;
+use super::observe::Observer;
+use super::steps::{Cleared, Confirmation};
+use crate::error::{Error, Reason, Result};
+use crate::model::{ToolCall, Trace};
+use crate::store::{CancelOutcome, NewTask, Store, TaskId, TaskOwner, TaskRow, WorkerId};
+
+pub use worker::Recovered;
+
+/// How tasks are bounded.
+#[derive(Clone, Debug)]
+pub struct TaskSettings {
+    /// Unless the call says otherwise (`timeout_seconds`). 600 s.
+    pub default_timeout: Duration,
+    /// How long an ended task is kept at least, from its creation. 24 h.
+    pub ttl: Duration,
+    /// Most tasks of one tenant at once. 50.
+    pub max_open: u64,
+    /// How long a holder may be silent before its task counts as abandoned. 6 s.
+    pub lease: Duration,
+}
+
+impl Default for TaskSettings {
+    fn default() -> Self {
+        TaskSettings {
+            default_timeout: Duration::from_secs(600),
+            ttl: Duration::from_secs(24 * 3600),
+            max_open: 50,
+            lease: Duration::from_secs(6),
+        }
+    }
+}
+
+/// Longest time a task may ask for.
+const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Longest time a client may have an ended task kept.
+const MAX_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The argument by which a call sets its own timeout.
+const TIMEOUT_ARGUMENT: &str = "timeout_seconds";
+
+/// Where a task runs.
+pub enum TaskLauncher {
+    /// In this process: for servers, which outlive their clients.
+    InProcess,
+    /// In a process of its own, which outlives this one: for stdio, where the client's departure ends us.
+    Detached(Detach),
+}
+
+/// How to start this program again for one task. The task's id is appended.
+pub struct Detach {
+    pub program: PathBuf,
+    pub arguments: Vec<String>,
+    /// Secrets that were given as flags; a command line can be read by other users, an environment cannot.
+    pub environment: Vec<(&'static str, SecretString)>,
+    /// Where workers log.
+    pub log: PathBuf,
+}
+
+pub struct Tasks {
+    store: Arc<dyn Store>,
+    catalog: Arc<Catalog>,
+    audit: AuditLog,
+    observer: Arc<Observer>,
+    settings: TaskSettings,
+    launcher: TaskLauncher,
+    worker: WorkerId,
+    /// Fires when the process must end: tasks that run in it are stopped and failed.
+    stop: CancellationToken,
+    running: TaskTracker,
+}
+
+/// What the row keeps of the caller and the call, beside owner and arguments.
+#[derive(Serialize, Deserialize)]
+struct StoredCall {
+    /// `None`: all of them.
+    scopes: Option<BTreeSet<String>>,
+    request_id: Option<String>,
+    span: String,
+    sampled: bool,
+    confirmation: String,
+}
+
+impl Tasks {
+    pub fn new(
+        store: Arc<dyn Store>,
+        catalog: Arc<Catalog>,
+        audit: AuditLog,
+        observer: Arc<Observer>,
+        settings: TaskSettings,
+        launcher: TaskLauncher,
+    ) -> Arc<Tasks> {
+        let worker = WorkerId(format!("{}-{}", std::process::id(), uuid::Uuid::new_v4()));
+        Arc::new(Tasks {
+            store,
+            catalog,
+            audit,
+            observer,
+            settings,
+            launcher,
+            worker,
+            stop: CancellationToken::new(),
+            running: TaskTracker::new(),
+        })
+    }
+
+    /// Record, store and launch. Returns as soon as the task is safe; it need not have begun.
+    pub(super) async fn start(self: &Arc<Self>, cleared: Cleared, call: ToolCall) -> Result<TaskRow> {
+        let tenant = cleared.caller.tenant();
+        if self.store.open_tasks(tenant).await? >= self.settings.max_open {
+            return Err(Error::new(
+                Reason::Busy,
+                format!("{} tasks are open, which is the most at once.", self.settings.max_open),
+            )
+            .with("retry_after_ms", 5_000));
+        }
+        let trace = call.context.trace;
+        let task = self.stored(&cleared, &call).await?;
+        let subject = Subject::of(&cleared, trace, call.context.request_id.clone(), Some(task.id.to_string()));
+        // The opening row is written here, the closing one by whoever ends the task.
+        let opened = self.audit.open(subject).await?;
+        opened.leave_open();
+        if let Err(error) = self.launch(&task) {
+            self.fail(tenant, &task.id, &trace, &error).await?;
+            return Err(error);
+        }
+        Ok(task)
+    }
+
+    async fn stored(&self, cleared: &Cleared, call: &ToolCall) -> Result<TaskRow> {
+        let now = Timestamp::now();
+        let trace = call.context.trace;
+        let stored = StoredCall {
+            scopes: cleared.caller.scopes().cloned(),
+            request_id: call.context.request_id.clone(),
+            span: hex::encode(trace.span),
+            sampled: trace.sampled,
+            confirmation: cleared.confirmation.as_str().into(),
+        };
+        let ttl = call.task.and_then(|t| t.ttl).unwrap_or(self.settings.ttl).clamp(Duration::from_secs(1), MAX_TTL);
+        let timeout = self.timeout(&cleared.arguments);
+        for _ in 0..3 {
+            let task = NewTask {
+                id: TaskId::random(),
+                owner: cleared.caller.task_owner(),
+                tool: cleared.entry.tool.name.clone(),
+                arguments: cleared.arguments.clone(),
+                call: serde_json::to_value(&stored).expect("plain data is JSON"),
+                trace_id: trace.id,
+                created_at: now,
+                timeout_at: now + SignedDuration::try_from(timeout).expect("at most an hour"),
+                // A task is kept at least as long as it may run, or nobody could read its result.
+                ttl: ttl.max(timeout),
+            };
+            if self.store.insert_task(&task).await? {
+                let row = self.store.task(&task.owner, &task.id).await?;
+                return row.ok_or_else(|| Error::new(Reason::StoreUnavailable, "The task could not be stored."));
+            }
+        }
+        Err(Error::new(Reason::Internal, "No task id could be made.").detail("three ids in a row were taken"))
+    }
+
+    fn timeout(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> Duration {
+        let asked = arguments.get(TIMEOUT_ARGUMENT).and_then(serde_json::Value::as_u64).map(Duration::from_secs);
+        asked.unwrap_or(self.settings.default_timeout).clamp(Duration::from_secs(1), MAX_TIMEOUT)
+    }
+
+    fn launch(self: &Arc<Self>, task: &TaskRow) -> Result<()> {
+        match &self.launcher {
+            TaskLauncher::InProcess => {
+                let (tasks, tenant, id) = (self.clone(), task.owner.tenant, task.id.clone());
+                self.running.spawn(async move { tasks.run(tenant, &id).await });
+                Ok(())
+            }
+            TaskLauncher::Detached(detach) => detach.spawn(task),
+        }
+    }
+
+    /// `None` for unknown, expired and foreign ids alike.
+    pub async fn get(&self, owner: &TaskOwner, id: &str) -> Result<TaskRow> {
+        let found = match TaskId::parse(id) {
+            Some(id) => self.store.task(owner, &id).await?,
+            None => None,
+        };
+        found.ok_or_else(not_found)
+    }
+
+    /// Wait until it has ended, for as long as `cancel` allows.
+    pub async fn wait(&self, owner: &TaskOwner, id: &str, cancel: &CancellationToken) -> Result<TaskRow> {
+        loop {
+            let row = self.get(owner, id).await?;
+            if row.status.has_ended() {
+                return Ok(row);
+            }
+            tokio::select! {
+                () = self.store.task_changed(owner.tenant, &row.id, row.updated_at, Duration::from_secs(5)) => {}
+                () = cancel.cancelled() => return Err(Error::new(Reason::Cancelled, "The request was cancelled; the task runs on.")),
+                () = self.stop.cancelled() => return Err(Error::new(Reason::Draining, "This server is shutting down; the task's state is kept.")),
+            }
+        }
+    }
+
+    /// Newest first, with the cursor of the next page.
+    pub async fn list(&self, owner: &TaskOwner, cursor: Option<&str>) -> Result<(Vec<TaskRow>, Option<String>)> {
+        const PAGE: u32 = 50;
+        let before = cursor.map(cursor::read).transpose()?;
+        let mut rows = self.store.list_tasks(owner, before, PAGE + 1).await?;
+        let more = rows.len() > PAGE as usize;
+        rows.truncate(PAGE as usize);
+        let next = rows.last().filter(|_| more).map(|last| cursor::write(last.created_at, &last.id));
+        Ok((rows, next))
+    }
+
+    /// Cancelled before this returns; the worker, wherever it is, sees it and stops.
+    pub async fn cancel(&self, owner: &TaskOwner, id: &str) -> Result<TaskRow> {
+        let id = TaskId::parse(id).ok_or_else(not_found)?;
+        match self.store.cancel_task(owner, &id).await? {
+            CancelOutcome::Cancelled(row) => {
+                self.close_cancelled(&row).await?;
+                Ok(row)
+            }
+            CancelOutcome::AlreadyEnded(row) => Err(Error::new(
+                Reason::TaskEnded,
+                format!("The task has already ended: it is {}.", row.status.as_str()),
+            )),
+            CancelOutcome::NotFound => Err(not_found()),
+        }
+    }
+
+    /// Stop what runs in this process: its tasks are failed, so that nobody waits for them.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// After [`Tasks::stop`]: wait until the rows of what ran here say how it ended, for at most `budget`.
+    pub async fn settle(&self, budget: Duration) {
+        self.running.close();
+        let _ = tokio::time::timeout(budget, self.running.wait()).await;
+    }
+
+    pub fn settings(&self) -> &TaskSettings {
+        &self.settings
+    }
+}
+
+fn not_found() -> Error {
+    Error::new(Reason::TaskNotFound, "Task not found.")
+}
+
+impl StoredCall {
+    fn trace(&self, id: crate::model::TraceId) -> Trace {
+        let mut span = [0u8; 8];
+        // A damaged row only loses its place in the trace.
+        let _ = hex::decode_to_slice(&self.span, &mut span);
+        Trace { id, span, parent: None, sampled: self.sampled }
+    }
+    fn confirmation(&self) -> Confirmation {
+        Confirmation::parse(&self.confirmation).unwrap_or(Confirmation::NotNeeded)
+    }
+}
+
+impl Detach {
+    /// Start the worker in a session of its own, so that neither our end nor a signal to our group reaches it.
+    fn spawn(&self, task: &TaskRow) -> Result<()> {
+        let failed = |error: std::io::Error| {
+            Error::new(Reason::Internal, "The task could not be started.")
+                .detail(format!("{}: {error}", self.program.display()))
+        };
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .arg("--tenant")
+            .arg(task.owner.tenant.to_string())
+            .arg(task.id.as_str())
+            .envs(self.environment.iter().map(|(name, value)| (name, value.expose_secret())))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(OpenOptions::new().append(true).create(true).mode(0o600).open(&self.log).map_err(failed)?)
+            .process_group(0);
+        let mut child = command.spawn().map_err(failed)?;
+        // Reap it if it ends before we do.
+        std::thread::spawn(move || child.wait());
+        Ok(())
+    }
+}
+
+/// Opaque to clients: where the next page starts.
+mod cursor {
+    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+    pub fn write(created_at: Timestamp, id: &TaskId) -> String {
+        URL_SAFE_NO_PAD.encode(format!("{}|{id}", created_at.as_microsecond()))
+    }
+
+    pub fn read(cursor: &str) -> Result<(Timestamp, TaskId)> {
+        let parsed = || {
+            let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+            let (at, id) = text.split_once('|')?;
+            Some((Timestamp::from_microsecond(at.parse().ok()?).ok()?, TaskId::parse(id)?))
+        };
+        parsed().ok_or_else(|| Error::new(Reason::BadCursor, "The cursor is not one that this server gave."))
+    }
+}

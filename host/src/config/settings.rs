@@ -1,0 +1,124 @@
+//! What the settings mean together, checked. A bad one stops the start with a sentence that names it.
+
+use secrecy::SecretString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::args::{AuthArg, ConfirmArg, CuoArg, OnOff, SettingsArgs, TransportArg};
+use super::plugins_file::PluginsFile;
+
+/// What an instance slot of the sandbox can hold; a plugin's limits stay below.
+pub const MAX_MEMORY_BYTES: usize = 256 << 20;
+pub const MAX_TABLE_ELEMENTS: usize = 100_000;
+
+/// One sentence that names the setting and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadSetting(String);
+
+impl BadSetting {
+    pub fn new(sentence: impl Into<String>) -> Self {
+        BadSetting(sentence.into())
+    }
+}
+
+pub enum StoreSettings {
+    Sqlite(PathBuf),
+    Postgres(SecretString),
+}
+
+pub struct Settings {
+    pub args: SettingsArgs,
+    pub state_dir: PathBuf,
+    pub store: StoreSettings,
+    /// `CYBEROS_TOKEN`: the stdio caller's access token.
+    pub token: Option<SecretString>,
+    pub host_may_confirm: bool,
+    pub plugins: PluginsFile,
+    pub audit: bool,
+    /// Program and arguments of an external supervisor.
+    pub cuo_command: Vec<String>,
+    pub drain: Duration,
+}
+
+impl Settings {
+    pub fn load(args: SettingsArgs) -> Result<Settings, BadSetting> {
+        let state_dir = state_dir(&args)?;
+        let store = match &args.database_url {
+            Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                StoreSettings::Postgres(SecretString::from(url.as_str()))
+            }
+            Some(_) => return Err(BadSetting::new("--database-url must start with postgres://")),
+            None => StoreSettings::Sqlite(state_dir.join("bridge.db")),
+        };
+        if args.transport == TransportArg::Http && args.auth == AuthArg::None && !args.listen.ip().is_loopback() {
+            return Err(BadSetting::new(format!(
+                "--auth none makes every caller the local user, so it works on loopback only; {} is not. Use --auth bearer with --issuer.",
+                args.listen
+            )));
+        }
+        let cuo_command: Vec<String> =
+            args.cuo_command.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        if args.cuo != CuoArg::Builtin && cuo_command.is_empty() {
+            return Err(BadSetting::new(
+                "--cuo json-rpc and --cuo cli need --cuo-command: the supervisor's program and arguments",
+            ));
+        }
+        if args.transport == TransportArg::Http
+            && args.auth == AuthArg::Bearer
+            && args.issuer.is_empty()
+            && !args.dev_issuer
+        {
+            return Err(BadSetting::new(
+                "--auth bearer needs a token issuer: --issuer ISSUER=JWKS-URL, or --dev-issuer for development, or --auth none on loopback",
+            ));
+        }
+        Ok(Settings {
+            token: read_environment("CYBEROS_TOKEN").filter(|t| !t.is_empty()).map(SecretString::from),
+            host_may_confirm: match args.host_confirmation {
+                ConfirmArg::Auto => args.transport == TransportArg::Stdio,
+                ConfirmArg::On => true,
+                ConfirmArg::Off => false,
+            },
+            plugins: plugins(&args)?,
+            audit: args.audit == OnOff::On,
+            drain: Duration::from_secs(args.drain_seconds),
+            cuo_command,
+            store,
+            state_dir,
+            args,
+        })
+    }
+}
+
+fn state_dir(args: &SettingsArgs) -> Result<PathBuf, BadSetting> {
+    if let Some(directory) = &args.state_dir {
+        return std::path::absolute(directory).map_err(|e| BadSetting::new(format!("--state-dir: {e}")));
+    }
+    let variable = |name: &str| read_environment(name).map(PathBuf::from);
+    let base = variable("XDG_STATE_HOME")
+        .filter(|p| p.is_absolute())
+        .or_else(|| variable("HOME").map(|home| home.join(".local/state")));
+    base.map(|base| base.join("cyberos-mcp-bridge")).ok_or_else(|| {
+        BadSetting::new("neither --state-dir nor XDG_STATE_HOME nor HOME says where to keep files; pass --state-dir")
+    })
+}
+
+fn plugins(args: &SettingsArgs) -> Result<PluginsFile, BadSetting> {
+    if let Some(directory) = &args.plugins
+        && !directory.is_dir()
+    {
+        return Err(BadSetting::new(format!("--plugins: {} is not a directory", directory.display())));
+    }
+    let beside = args.plugins.as_ref().map(|d| d.join("plugins.toml")).filter(|p| p.is_file());
+    match args.plugins_file.as_ref().or(beside.as_ref()) {
+        Some(path) => PluginsFile::read(path),
+        None => Ok(PluginsFile::default()),
+    }
+}
+
+/// The environment is read here and nowhere else.
+#[allow(clippy::disallowed_methods)]
+pub fn read_environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

@@ -1,0 +1,13 @@
+//! JSON-RPC and MCP: between messages and the broker. Nothing outside this module knows a wire type.
+//!
+//! The revision is data in one place ([`v2025_11_25::REVISION`]); another one would be another module beside it.
+
+mod jsonrpc;
+mod peer;
+mod server;
+mod v2025_11_25;
+
+pub use jsonrpc::{Answer, Message, RequestId, error_body, parse};
+pub use peer::{InFlight, Peer, PeerPolicy};
+pub use server::{Accepted, Protocol, ServerInfo, accept};
+pub use v2025_11_25::REVISION;

@@ -1,0 +1,77 @@
+//! MCP revision 2025-11-25: its methods, and its shapes on the wire.
+//!
+//! `dispatch` is the list of what we answer. Capabilities (`lifecycle`) advertise exactly that.
+
+mod lifecycle;
+mod tasks;
+mod tools;
+
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::jsonrpc::RequestId;
+use super::peer::Peer;
+use super::server::Protocol;
+use crate::error::{Error, Reason, Result};
+use crate::model::Trace;
+
+/// The one revision that we speak.
+pub const REVISION: &str = "2025-11-25";
+
+/// A request on its way to its handler.
+pub struct Request<'a> {
+    pub protocol: &'a Protocol,
+    pub peer: &'a Peer,
+    pub id: &'a RequestId,
+    pub params: Map<String, Value>,
+    pub trace: Trace,
+    pub cancel: CancellationToken,
+}
+
+pub async fn dispatch(method: &str, request: Request<'_>) -> Result<Value> {
+    match method {
+        "initialize" => lifecycle::initialize(request),
+        "ping" => Ok(json!({})),
+        "tools/list" => tools::list(request),
+        "tools/call" => tools::call(request).await,
+        "tasks/get" => tasks::get(request).await,
+        "tasks/result" => tasks::result(request).await,
+        "tasks/list" => tasks::list(request).await,
+        "tasks/cancel" => tasks::cancel(request).await,
+        other => {
+            let name: String = other.chars().filter(|c| !c.is_control()).take(100).collect();
+            Err(Error::new(Reason::MethodNotFound, format!("Unknown method: {name}")))
+        }
+    }
+}
+
+/// `requestId` in a cancellation.
+pub fn request_id(value: &Value) -> Option<RequestId> {
+    match value {
+        Value::String(text) => Some(RequestId::Text(text.clone())),
+        Value::Number(number) => number.as_i64().map(RequestId::Number),
+        _ => None,
+    }
+}
+
+impl Request<'_> {
+    fn text(&self, name: &str) -> Result<Option<&str>> {
+        match self.params.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(invalid(format!("params.{name} must be a string."))),
+        }
+    }
+
+    fn object(&self, name: &str) -> Result<Map<String, Value>> {
+        match self.params.get(name) {
+            None | Some(Value::Null) => Ok(Map::new()),
+            Some(Value::Object(object)) => Ok(object.clone()),
+            Some(_) => Err(invalid(format!("params.{name} must be an object."))),
+        }
+    }
+}
+
+fn invalid(text: String) -> Error {
+    Error::new(Reason::InvalidParams, text)
+}

@@ -1,0 +1,148 @@
+//! `tools/list` and `tools/call`. Source: MCP 2025-11-25, tools.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+use super::{Request, invalid, tasks};
+use crate::broker::{Entry, Reply};
+use crate::error::{Error, Reason, Result};
+use crate::model::{CallContext, Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
+
+const PAGE: usize = 100;
+
+pub fn list(request: Request<'_>) -> Result<Value> {
+    let from = request.text("cursor")?.map(read_cursor).transpose()?.unwrap_or(0);
+    let visible = request.protocol.broker.catalog().visible_to(&request.peer.caller);
+    // A cursor past the end is stale, not ours to correct.
+    if from > visible.len() {
+        return Err(bad_cursor());
+    }
+    let underscored = request.peer.policy.underscore_names;
+    let tools: Vec<Value> = visible.iter().skip(from).take(PAGE).map(|entry| wire_tool(entry, underscored)).collect();
+    let mut result = json!({ "tools": tools });
+    if from + PAGE < visible.len() {
+        result["nextCursor"] = URL_SAFE_NO_PAD.encode(format!("tools:{}", from + PAGE)).into();
+    }
+    Ok(result)
+}
+
+fn read_cursor(cursor: &str) -> Result<usize> {
+    let decoded = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.as_deref().and_then(|text| text.strip_prefix("tools:")).and_then(|n| n.parse().ok()).ok_or_else(bad_cursor)
+}
+
+fn bad_cursor() -> Error {
+    Error::new(Reason::BadCursor, "The cursor is not one that this server gave.")
+}
+
+fn wire_tool(entry: &Entry, underscored: bool) -> Value {
+    let tool = &entry.tool;
+    let a = &tool.annotations;
+    let mut wire = json!({
+        "name": tool.name.for_client(underscored),
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": tool.input_schema,
+        "annotations": {
+            "title": tool.title,
+            "readOnlyHint": a.read_only,
+            "destructiveHint": a.destructive,
+            "idempotentHint": a.idempotent,
+            "openWorldHint": a.open_world,
+            "destructive": a.destructive,
+            "write": a.write,
+            "external_effect": a.external_effect,
+        },
+        "execution": { "taskSupport": match tool.task_support {
+            TaskSupport::Forbidden => "forbidden",
+            TaskSupport::Optional => "optional",
+            TaskSupport::Required => "required",
+        } },
+    });
+    if let Some(schema) = &entry.advertised_output {
+        wire["outputSchema"] = schema.clone();
+    }
+    if !tool.icons.is_empty() {
+        wire["icons"] = tool.icons.clone().into();
+    }
+    if let Some(meta) = &tool.meta {
+        wire["_meta"] = meta.clone();
+    }
+    wire
+}
+
+pub async fn call(request: Request<'_>) -> Result<Value> {
+    let name = request.text("name")?.ok_or_else(|| invalid("params.name is missing.".into()))?.to_owned();
+    let arguments = request.object("arguments")?;
+    let meta = request.object("_meta")?;
+    let task = task_request(&request)?;
+    let peer = request.peer;
+    let call = ToolCall {
+        name,
+        arguments,
+        task,
+        context: CallContext {
+            trace: request.trace,
+            request_id: Some(request.id.to_string()),
+            cancel: request.cancel.clone(),
+            progress: peer.progress_sink(&meta),
+            host_may_confirm: peer.policy.host_may_confirm,
+        },
+        meta,
+    };
+    match request.protocol.broker.call_tool(&peer.caller, call).await? {
+        Reply::Result(result) => Ok(wire_result(result)),
+        Reply::Task(row) if task.is_some() => Ok(json!({ "task": tasks::wire_task(&row) })),
+        Reply::Task(row) => {
+            let handle = json!({ "task_id": row.id.as_str(), "status": "running" });
+            Ok(wire_result(ToolResult {
+                content: vec![Content::text(handle.to_string())],
+                structured: Some(handle),
+                is_error: false,
+                meta: None,
+            }))
+        }
+    }
+}
+
+fn task_request(request: &Request<'_>) -> Result<Option<TaskRequest>> {
+    if request.params.get("task").is_none_or(Value::is_null) {
+        return Ok(None);
+    }
+    let task = request.object("task")?;
+    let ttl = match task.get("ttl") {
+        None | Some(Value::Null) => None,
+        Some(ttl) => {
+            Some(ttl.as_u64().ok_or_else(|| invalid("params.task.ttl must be a number of milliseconds.".into()))?)
+        }
+    };
+    Ok(Some(TaskRequest { ttl: ttl.map(Duration::from_millis) }))
+}
+
+pub fn wire_result(result: ToolResult) -> Value {
+    let mut wire = Map::new();
+    wire.insert("content".into(), serde_json::to_value(result.content).expect("content is JSON"));
+    if let Some(structured) = result.structured {
+        wire.insert("structuredContent".into(), structured);
+    }
+    wire.insert("isError".into(), result.is_error.into());
+    if let Some(Value::Object(mut meta)) = result.meta {
+        // A plugin must not speak for the protocol.
+        meta.retain(|key, _| !is_reserved(key));
+        if !meta.is_empty() {
+            wire.insert("_meta".into(), meta.into());
+        }
+    }
+    Value::Object(wire)
+}
+
+/// Is the prefix's second label `mcp` or `modelcontextprotocol`? (MCP 2025-11-25, `_meta`)
+fn is_reserved(key: &str) -> bool {
+    let Some((prefix, _)) = key.split_once('/') else { return false };
+    let mut labels = prefix.split('.');
+    let (first, second) = (labels.next().unwrap_or_default(), labels.next());
+    let reserved = |label: &str| label == "mcp" || label == "modelcontextprotocol";
+    second.map_or_else(|| reserved(first), reserved)
+}

@@ -1,0 +1,315 @@
+//! MCP over Streamable HTTP: `POST /mcp`, health, readiness and metrics.
+//!
+//! Replies are plain JSON. A JSON-RPC error rides on status 200, except where HTTP itself has a word for it: 401 and 403
+//! with `WWW-Authenticate`, 413, 415, 406, 400 for what is not a message, 503 while draining. A client that disconnects
+//! has not cancelled: its call runs to its end. Source: MCP 2025-11-25, transports; design sections 5 and 6.
+
+mod guard;
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use axum::serve::ListenerExt;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::{Caller, Identifier};
+use crate::error::{Error, Reason};
+use crate::model::{Trace, TraceId};
+use crate::protocol::{Answer, InFlight, Message, Peer, PeerPolicy, Protocol, REVISION, accept, error_body, parse};
+
+pub use guard::Origins;
+
+#[derive(Clone)]
+pub struct HttpSettings {
+    pub policy: PeerPolicy,
+    pub origins: Origins,
+    /// Largest body of a message, in bytes.
+    pub max_body_bytes: usize,
+    /// `initialize` without a token is answered.
+    pub open_initialize: bool,
+    /// How long calls that are under way may take once the process is told to end.
+    pub drain: Duration,
+}
+
+/// Asked by `GET /readyz`: can calls be answered now?
+pub type Readiness = Arc<dyn Fn() -> futures::future::BoxFuture<'static, Result<(), Error>> + Send + Sync>;
+
+#[derive(Clone)]
+pub struct HttpServer {
+    pub protocol: Arc<Protocol>,
+    pub identifier: Arc<Identifier>,
+    pub settings: HttpSettings,
+    pub ready: Readiness,
+    /// The text of `GET /metrics`.
+    pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Told of every answer: the route's pattern and the status.
+    pub count: Arc<dyn Fn(&'static str, u16) + Send + Sync>,
+    /// Routes of other services of this binary, such as the audit log's.
+    pub beside: Router,
+}
+
+#[derive(Clone)]
+struct App {
+    server: HttpServer,
+    in_flight: InFlight,
+    draining: Arc<AtomicBool>,
+}
+
+impl HttpServer {
+    /// Serve until `stop` fires, then finish what is under way within the drain budget.
+    pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> std::io::Result<()> {
+        let drain = self.settings.drain;
+        let app = App { server: self, in_flight: InFlight::default(), draining: Arc::default() };
+        let (draining, in_flight) = (app.draining.clone(), app.in_flight.clone());
+        // Without it Nagle and delayed acknowledgements together cost 40 ms a call.
+        let listener = listener.tap_io(|socket| {
+            if let Err(error) = socket.set_nodelay(true) {
+                tracing::debug!(%error, "TCP_NODELAY could not be set");
+            }
+        });
+        let stopping = stop.clone();
+        let served =
+            axum::serve(listener, app.router()).with_graceful_shutdown(async move { stopping.cancelled().await });
+        let mut served = tokio::spawn(async move { served.await });
+        tokio::select! {
+            ended = &mut served => return ended.unwrap_or_else(|e| Err(std::io::Error::other(e))),
+            () = stop.cancelled() => draining.store(true, Ordering::Release),
+        }
+        tracing::info!(budget_ms = drain.as_millis() as u64, "draining");
+        if tokio::time::timeout(drain, &mut served).await.is_err() {
+            tracing::warn!("calls that were still running are stopped");
+            in_flight.cancel_all();
+            let _ = tokio::time::timeout(Duration::from_secs(1), &mut served).await;
+            served.abort();
+        }
+        Ok(())
+    }
+}
+
+impl App {
+    fn router(self) -> Router {
+        let beside = self.server.beside.clone();
+        let guarded = Router::new()
+            .route("/mcp", any(mcp))
+            .with_state(self.clone())
+            .merge(beside)
+            .layer(middleware::from_fn_with_state(self.server.settings.origins.clone(), guard::check));
+        let count = self.server.count.clone();
+        Router::new()
+            .route("/healthz", get(async || "ok\n"))
+            .route("/mcp/healthz", get(async || "ok\n"))
+            .route("/readyz", get(readyz))
+            .route("/metrics", get(metrics))
+            .with_state(self)
+            .merge(guarded)
+            .layer(middleware::from_fn(move |request: Request, next: Next| {
+                let (route, count) = (known_route(request.uri().path()), count.clone());
+                async move {
+                    let response = next.run(request).await;
+                    count(route, response.status().as_u16());
+                    response
+                }
+            }))
+    }
+}
+
+/// A closed set: what was asked for is the client's text.
+fn known_route(path: &str) -> &'static str {
+    ["/mcp", "/healthz", "/mcp/healthz", "/readyz", "/metrics", "/v1/audit"]
+        .into_iter()
+        .find(|r| *r == path)
+        .unwrap_or("other")
+}
+
+async fn readyz(State(app): State<App>) -> Response {
+    if app.draining.load(Ordering::Acquire) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response();
+    }
+    match (app.server.ready)().await {
+        Ok(()) => "ready\n".into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", error.reason().as_str())).into_response(),
+    }
+}
+
+async fn metrics(State(app): State<App>) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], (app.server.metrics)()).into_response()
+}
+
+async fn mcp(State(app): State<App>, request: Request) -> Response {
+    let trace_id = || TraceId::random();
+    match request.method().as_str() {
+        "POST" => {}
+        // No stream is offered on GET and no session exists to delete.
+        _ => return ([(header::ALLOW, "POST")], StatusCode::METHOD_NOT_ALLOWED).into_response(),
+    }
+    if app.draining.load(Ordering::Acquire) {
+        return fault(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Error::new(Reason::Draining, "This server is shutting down."),
+            &trace_id(),
+        );
+    }
+    let (parts, body) = request.into_parts();
+    if let Err((status, error)) = check_headers(&parts.headers) {
+        return fault(status, error, &trace_id());
+    }
+    let body = match read(body, app.server.settings.max_body_bytes).await {
+        Ok(body) => body,
+        Err((status, error)) => return fault(status, error, &trace_id()),
+    };
+    let caller = app.server.identifier.for_http(&parts.headers, parts.uri.query()).await;
+    let (messages, batch) = match parse(&body) {
+        Ok(parsed) => parsed,
+        // Who is not allowed in learns nothing about what they sent.
+        Err(error) => {
+            return match caller {
+                Ok(_) => fault(StatusCode::BAD_REQUEST, error, &trace_id()),
+                Err(refusal) => app.refuse(refusal, None),
+            };
+        }
+    };
+    let caller = match caller {
+        Ok(caller) => caller,
+        Err(refusal) if app.may_initialize(&refusal, &messages) => Caller::anonymous(),
+        Err(refusal) => return app.refuse(refusal, messages.first()),
+    };
+    app.answer(caller, &parts.headers, messages, batch).await
+}
+
+impl App {
+    /// Only `initialize`, only without any token: a bad one is never let through.
+    fn may_initialize(&self, refusal: &Error, messages: &[Message]) -> bool {
+        let only_initialize =
+            matches!(messages, [Message::Request { method, .. }] if method == "initialize" || method == "ping");
+        self.server.settings.open_initialize && refusal.reason() == Reason::TokenMissing && only_initialize
+    }
+
+    fn refuse(&self, refusal: Error, message: Option<&Message>) -> Response {
+        let id = match message {
+            Some(Message::Request { id, .. }) => Some(id),
+            _ => None,
+        };
+        let answer = Answer::error(id, refusal, &Trace::start().id);
+        self.respond(answer)
+    }
+
+    async fn answer(&self, caller: Caller, headers: &HeaderMap, messages: Vec<Message>, batch: bool) -> Response {
+        let expects_answer = messages.iter().any(|m| matches!(m, Message::Request { .. } | Message::Invalid { .. }));
+        let malformed = !batch && matches!(messages[0], Message::Invalid { .. });
+        let key: Arc<str> = format!("{}/{}", caller.tenant(), caller.subject()).into();
+        let policy = PeerPolicy {
+            may_list_tasks: self.server.settings.policy.may_list_tasks && !caller.is_anonymous(),
+            ..self.server.settings.policy
+        };
+        let peer = Peer { caller, policy, outbox: None, in_flight: self.in_flight.clone(), key };
+        let accepted = accept(&peer, messages);
+        let traceparent = headers.get("traceparent").and_then(|h| h.to_str().ok()).map(str::to_owned);
+        let protocol = self.server.protocol.clone();
+        // A task of its own: if the client disconnects, this future is dropped, and the call must not be.
+        let answering = tokio::spawn(async move { protocol.answer(&peer, accepted, traceparent.as_deref()).await });
+        let mut answers = answering.await.unwrap_or_default();
+        if !expects_answer {
+            return StatusCode::ACCEPTED.into_response();
+        }
+        if batch {
+            let bodies: Vec<Value> = answers.into_iter().map(|a| a.body).collect();
+            return json_response(StatusCode::OK, &Value::Array(bodies));
+        }
+        match answers.pop() {
+            Some(answer) if malformed => json_response(StatusCode::BAD_REQUEST, &answer.body),
+            Some(answer) => self.respond(answer),
+            // Cancelled: the client said that it does not want this answer.
+            None => StatusCode::ACCEPTED.into_response(),
+        }
+    }
+
+    /// One answer with its status.
+    fn respond(&self, answer: Answer) -> Response {
+        let Some(refusal) = &answer.refusal else { return json_response(StatusCode::OK, &answer.body) };
+        let status = match refusal.reason() {
+            Reason::TokenMissing | Reason::TokenInvalid | Reason::TokenExpired | Reason::AudMismatch => {
+                StatusCode::UNAUTHORIZED
+            }
+            Reason::InsufficientScope => StatusCode::FORBIDDEN,
+            Reason::Unreachable if refusal.data("identity").is_some() => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::OK,
+        };
+        let mut response = json_response(status, &answer.body);
+        let needed: Vec<&str> = refusal
+            .data("required_scopes")
+            .and_then(Value::as_array)
+            .map(|scopes| scopes.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        if let Some(challenge) = self.server.identifier.challenge(refusal, &needed).filter(|_| status != StatusCode::OK)
+        {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+/// Transport faults, before the body is looked at.
+fn check_headers(headers: &HeaderMap) -> Result<(), (StatusCode, Error)> {
+    let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
+    let is_json = text(header::CONTENT_TYPE)
+        .is_some_and(|t| t.split(';').next().is_some_and(|t| t.trim().eq_ignore_ascii_case("application/json")));
+    if !is_json {
+        return Err((
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Error::new(Reason::UnsupportedMediaType, "The Content-Type must be application/json."),
+        ));
+    }
+    let accepts = text(header::ACCEPT).unwrap_or("*/*");
+    let accepts_json = accepts.split(',').any(|range| {
+        matches!(range.split(';').next().unwrap_or_default().trim(), "application/json" | "application/*" | "*/*")
+    });
+    if !accepts_json {
+        return Err((
+            StatusCode::NOT_ACCEPTABLE,
+            Error::new(Reason::NotAcceptable, "The Accept header must allow application/json."),
+        ));
+    }
+    match headers.get("mcp-protocol-version").map(|v| v.to_str()) {
+        None | Some(Ok(REVISION)) => Ok(()),
+        Some(_) => Err((
+            StatusCode::BAD_REQUEST,
+            Error::new(
+                Reason::UnsupportedVersion,
+                "The MCP-Protocol-Version header names a version that is not spoken here.",
+            )
+            .with("supported", json!([REVISION])),
+        )),
+    }
+}
+
+async fn read(body: Body, limit: usize) -> Result<Bytes, (StatusCode, Error)> {
+    to_bytes(body, limit).await.map_err(|error| {
+        let too_large = std::error::Error::source(&error).is_some_and(|e| e.is::<http_body_util::LengthLimitError>());
+        match too_large {
+            true => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                Error::new(Reason::PayloadTooLarge, format!("A body may have at most {limit} bytes.")),
+            ),
+            false => {
+                (StatusCode::BAD_REQUEST, Error::new(Reason::ParseError, "The body could not be read.").detail(error))
+            }
+        }
+    })
+}
+
+fn fault(status: StatusCode, error: Error, trace_id: &TraceId) -> Response {
+    json_response(status, &error_body(None, &error, trace_id))
+}
+
+fn json_response(status: StatusCode, body: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body.to_string()).into_response()
+}

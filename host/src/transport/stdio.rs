@@ -1,0 +1,203 @@
+//! MCP over standard input and output: one JSON message a line, nothing else on stdout.
+//!
+//! Requests run at the same time and are answered as they finish. A line that is not JSON gets an error and the
+//! conversation goes on; a line that is too long is skipped without being kept. End of input ends the process; tasks
+//! that run elsewhere go on. Source: MCP 2025-11-25, transports, stdio.
+
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::Identifier;
+use crate::error::{Error, Reason, Result};
+use crate::model::TraceId;
+use crate::protocol::{InFlight, Message, Peer, PeerPolicy, Protocol, accept, error_body, parse};
+
+/// How the transport is bounded.
+#[derive(Clone, Copy, Debug)]
+pub struct StdioSettings {
+    pub policy: PeerPolicy,
+    /// Longest line, in bytes.
+    pub max_line_bytes: usize,
+    /// Requests at once; beyond that the next line is not read.
+    pub max_in_flight: usize,
+    /// How long answers that are under way may take after the end of input.
+    pub drain: Duration,
+}
+
+/// Serve until the input ends or `stop` fires.
+pub async fn serve(
+    protocol: Arc<Protocol>,
+    identifier: Arc<Identifier>,
+    settings: StdioSettings,
+    input: impl tokio::io::AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let (outbox, messages) = mpsc::unbounded_channel();
+    let writer = tokio::spawn(write(output, messages));
+    let conversation = Conversation {
+        protocol,
+        identifier,
+        settings,
+        outbox,
+        in_flight: InFlight::default(),
+        turns: Arc::new(Semaphore::new(settings.max_in_flight)),
+        running: TaskTracker::new(),
+    };
+    let ended = conversation.read(BufReader::with_capacity(64 << 10, input), &stop).await;
+    conversation.running.close();
+    // The client has gone or is going: what is nearly done may finish, the rest is stopped and its end recorded.
+    if tokio::time::timeout(settings.drain, conversation.running.wait()).await.is_err() {
+        conversation.in_flight.cancel_all();
+        let _ = tokio::time::timeout(settings.drain, conversation.running.wait()).await;
+    }
+    drop(conversation);
+    let _ = tokio::time::timeout(settings.drain, writer).await;
+    ended
+}
+
+struct Conversation {
+    protocol: Arc<Protocol>,
+    identifier: Arc<Identifier>,
+    settings: StdioSettings,
+    outbox: mpsc::UnboundedSender<Value>,
+    in_flight: InFlight,
+    turns: Arc<Semaphore>,
+    running: TaskTracker,
+}
+
+impl Conversation {
+    async fn read(&self, mut input: impl AsyncBufRead + Unpin, stop: &CancellationToken) -> std::io::Result<()> {
+        let mut line = Vec::new();
+        loop {
+            let read = tokio::select! {
+                read = next_line(&mut input, &mut line, self.settings.max_line_bytes) => read?,
+                () = stop.cancelled() => return Ok(()),
+            };
+            match read {
+                Line::End => return Ok(()),
+                Line::Empty => {}
+                Line::TooLong => self.refuse(Error::new(
+                    Reason::PayloadTooLarge,
+                    format!("A message may have at most {} bytes.", self.settings.max_line_bytes),
+                )),
+                Line::Complete => match parse(&line) {
+                    Err(error) => self.refuse(error),
+                    Ok((messages, batch)) => self.accept(messages, batch).await,
+                },
+            }
+        }
+    }
+
+    fn refuse(&self, error: Error) {
+        let _ = self.outbox.send(error_body(None, &error, &TraceId::random()));
+    }
+
+    async fn accept(&self, messages: Vec<Message>, batch: bool) {
+        let peer = match self.peer().await {
+            Ok(peer) => peer,
+            Err(error) => {
+                // Identity comes from the environment: without it nothing is answered but the reason.
+                for message in &messages {
+                    if let Message::Request { id, .. } = message {
+                        let _ = self.outbox.send(error_body(Some(id), &error, &TraceId::random()));
+                    }
+                }
+                return;
+            }
+        };
+        let accepted_alone = !batch && matches!(messages[0], Message::Notification { .. } | Message::Response { .. });
+        let accepted = accept(&peer, messages);
+        // A notification takes effect before the next line is read: a cancellation must not overtake nor lag.
+        if accepted_alone {
+            self.protocol.answer(&peer, accepted, None).await;
+            return;
+        }
+        let turn = self.turns.clone().acquire_owned().await.expect("never closed");
+        let (protocol, outbox) = (self.protocol.clone(), self.outbox.clone());
+        self.running.spawn(async move {
+            let answers = protocol.answer(&peer, accepted, None).await;
+            let mut bodies: Vec<Value> = answers.into_iter().map(|a| a.body).collect();
+            if batch && !bodies.is_empty() {
+                let _ = outbox.send(Value::Array(bodies));
+            } else if let Some(body) = bodies.pop() {
+                let _ = outbox.send(body);
+            }
+            drop(turn);
+        });
+    }
+
+    /// Checked for every message: a token may expire, or be refreshed, while the conversation goes on.
+    async fn peer(&self) -> Result<Peer> {
+        Ok(Peer {
+            caller: self.identifier.for_stdio().await?,
+            policy: self.settings.policy,
+            outbox: Some(self.outbox.clone()),
+            in_flight: self.in_flight.clone(),
+            key: "stdio".into(),
+        })
+    }
+}
+
+enum Line {
+    Complete,
+    Empty,
+    TooLong,
+    End,
+}
+
+/// Read up to the next newline, keeping at most `limit` bytes.
+async fn next_line(input: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>, limit: usize) -> std::io::Result<Line> {
+    line.clear();
+    let mut too_long = false;
+    loop {
+        let available = input.fill_buf().await?;
+        if available.is_empty() {
+            // A last line without its newline was cut off; there is nobody left to tell.
+            return Ok(Line::End);
+        }
+        let newline = available.iter().position(|b| *b == b'\n');
+        let part = &available[..newline.unwrap_or(available.len())];
+        if line.len() + part.len() > limit {
+            too_long = true;
+            line.clear();
+            line.shrink_to(64 << 10);
+        } else if !too_long {
+            line.extend_from_slice(part);
+        }
+        let used = newline.map_or(available.len(), |at| at + 1);
+        input.consume(used);
+        if newline.is_some() {
+            return Ok(match () {
+                () if too_long => Line::TooLong,
+                () if line.trim_ascii().is_empty() => Line::Empty,
+                () => Line::Complete,
+            });
+        }
+    }
+}
+
+/// The only writer of stdout. Messages that wait are written together.
+async fn write(
+    mut output: impl AsyncWrite + Unpin,
+    mut messages: mpsc::UnboundedReceiver<Value>,
+) -> std::io::Result<()> {
+    let mut waiting = Vec::new();
+    let mut bytes = Vec::new();
+    while messages.recv_many(&mut waiting, 64).await > 0 {
+        for message in waiting.drain(..) {
+            serde_json::to_writer(&mut bytes, &message)?;
+            bytes.push(b'\n');
+        }
+        output.write_all(&bytes).await?;
+        output.flush().await?;
+        bytes.clear();
+        bytes.shrink_to(1 << 20);
+    }
+    Ok(())
+}

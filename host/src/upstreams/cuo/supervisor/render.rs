@@ -1,0 +1,86 @@
+//! Renders a skill's `templates/artefact.md.j2` and evaluates a step's condition, within limits.
+//!
+//! The inputs are data, never template text. A template sees nothing but the variables it is given and other templates
+//! below the skill directory; fuel bounds its time and memory. Source: the catalogue's README, "templates".
+
+use minijinja::value::Serde;
+use minijinja::{Environment, ErrorKind, TemplateSource, UndefinedBehavior};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::path::{Component, Path, PathBuf};
+
+use crate::upstreams::cuo::reading::read_text;
+
+/// About a second of rendering; a long artefact with large inputs uses a fiftieth of it.
+const FUEL: u64 = 5_000_000;
+pub const MAX_ARTEFACT_BYTES: usize = 1 << 20;
+
+pub struct Renderer {
+    env: Environment<'static>,
+    skill_root: PathBuf,
+}
+
+impl Renderer {
+    pub fn new(skill_root: PathBuf) -> Self {
+        let mut env = Environment::new();
+        // Markdown is not HTML: a caller's `<` must arrive as it is.
+        env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        env.set_undefined_behavior(UndefinedBehavior::Chainable);
+        env.set_fuel(Some(FUEL));
+        let root = skill_root.clone();
+        env.set_loader(move |name| load(&root, name));
+        Renderer { env, skill_root }
+    }
+
+    /// Does the skill come with a template?
+    pub fn has_template(&self, skill: &str) -> bool {
+        self.skill_root.join(template_of(skill)).is_file()
+    }
+
+    pub fn skill_file(&self, skill: &str) -> PathBuf {
+        self.skill_root.join(skill).join("SKILL.md")
+    }
+
+    /// The artefact's text. The error is for the log; it names the template and the line.
+    pub fn render(&self, skill: &str, variables: &Value) -> Result<String, String> {
+        let render = || self.env.get_template(&template_of(skill))?.render(Serde(variables));
+        let text = render().map_err(|e: minijinja::Error| match e.kind() {
+            ErrorKind::OutOfFuel => format!("the template used up its budget: {e:#}"),
+            _ => format!("{e:#}"),
+        })?;
+        if text.len() > MAX_ARTEFACT_BYTES {
+            return Err(format!("the artefact is over {MAX_ARTEFACT_BYTES} bytes"));
+        }
+        Ok(text)
+    }
+
+    /// Is the condition met? `None` when it is no expression over `known` names but prose for a reader.
+    pub fn condition(&self, condition: &str, variables: &Value, known: &HashSet<&str>) -> Option<bool> {
+        let expression = self.env.compile_expression(condition).ok()?;
+        if !expression.undeclared_variables(false).iter().all(|name| known.contains(name.as_str())) {
+            return None;
+        }
+        expression.eval(Serde(variables)).ok().map(|value| value.is_true())
+    }
+}
+
+fn template_of(skill: &str) -> String {
+    format!("{skill}/templates/artefact.md.j2")
+}
+
+/// Load one template below `root`: no `..`, nothing hidden, and no link that leads out of it.
+fn load(root: &Path, name: &str) -> Result<Option<TemplateSource>, minijinja::Error> {
+    let refuse = |what: String| Err(minijinja::Error::new(ErrorKind::InvalidOperation, what));
+    let plain = |c: Component| matches!(c, Component::Normal(part) if !part.as_encoded_bytes().starts_with(b"."));
+    if !Path::new(name).components().all(plain) {
+        return refuse(format!("template {name} lies outside the skill directory"));
+    }
+    let Ok(path) = root.join(name).canonicalize() else { return Ok(None) };
+    if !root.canonicalize().is_ok_and(|root| path.starts_with(root)) {
+        return refuse(format!("template {name} lies outside the skill directory"));
+    }
+    match read_text(&path) {
+        Ok(text) => Ok(Some(TemplateSource::new(text))),
+        Err(what) => refuse(format!("template {name}: {what}")),
+    }
+}
