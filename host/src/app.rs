@@ -265,7 +265,7 @@ pub fn cuo_settings(settings: &Settings) -> anyhow::Result<CuoSettings> {
 fn services(settings: &Settings, store: Arc<dyn Store>, stop: &CancellationToken) -> anyhow::Result<Services> {
     let cuo = Cuo::new(cuo_settings(settings)?).context("the CUO catalogue cannot be opened")?;
     let memory = match &settings.args.memory_endpoint {
-        None => Memory::Embedded(store),
+        None => Memory::embedded(store),
         Some(endpoint) => {
             let token = match &settings.args.memory_token_file {
                 None => None,
@@ -275,11 +275,10 @@ fn services(settings: &Settings, store: Arc<dyn Store>, stop: &CancellationToken
                         .trim(),
                 )),
             };
-            let _ = (token, stop, endpoint);
-            Memory::Embedded(store)
+            Memory::remote(endpoint, token, store, stop.clone()).map_err(|why| BadSetting::new(why.to_string()))?
         }
     };
-    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams, memory: Arc::new(memory) })
+    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory) })
 }
 
 /// The eight first-party components with exactly what each needs, then the operator's.
