@@ -22,9 +22,11 @@ use crate::model::PluginId;
 use crate::protocol::{PeerPolicy, Protocol, ServerInfo};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
+use crate::telemetry::Metrics;
 use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings, logs};
+use crate::transport::audit_rest;
 use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings, starter};
-use crate::upstreams::http::HttpUpstreams;
+use crate::upstreams::http::{HttpUpstreams, check_grant};
 use crate::upstreams::memory::Memory;
 
 pub const NAME: &str = "cyberos-mcp-bridge";
@@ -68,14 +70,14 @@ impl Bridge {
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Bridge> {
         let stop = CancellationToken::new();
-        let services = services(&settings, store.clone(), &stop)?;
+        let services = services(&settings, store.clone(), telemetry.metrics.clone(), &stop)?;
         let skills = settings
             .args
             .cyberos_root
             .clone()
             .unwrap_or_else(|| starter::place(&settings.state_dir))
             .join("modules/skill");
-        let cuo = services.cuo.clone();
+        let (cuo, memory) = (services.cuo.clone(), services.memory.clone());
         let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")))
             .map_err(|e| anyhow::anyhow!("the sandbox cannot start: {e:#}"))?;
         let (plugins, mut rejected) = load_plugins(&runtime, &settings, &skills).await?;
@@ -97,8 +99,15 @@ impl Bridge {
         for entry in catalog.all() {
             telemetry.metrics.know_tool(entry.tool.name.as_str(), entry.plugin.id().as_str());
         }
+        let shipped =
+            memory.is_remote().then(|| Arc::new(move || memory.outbox_filled()) as Arc<dyn Fn() + Send + Sync>);
         let audit = match settings.audit {
-            true => AuditLog::start(store.clone(), Some(settings.state_dir.join("spool")), telemetry.metrics.clone()),
+            true => AuditLog::start(
+                store.clone(),
+                Some(settings.state_dir.join("spool")),
+                telemetry.metrics.clone(),
+                shipped,
+            ),
             false => AuditLog::off(),
         };
         let observer = Arc::new(Observer { metrics: telemetry.metrics.clone(), tracer: telemetry.tracer.clone() });
@@ -143,6 +152,14 @@ impl Bridge {
             // Over HTTP without tokens everybody is the same local user, and could list what others started.
             may_list_tasks: !over_http || self.settings.args.auth == AuthArg::Bearer,
             underscore_names: self.settings.args.tool_names == ToolNamesArg::Underscore,
+        }
+    }
+
+    /// The audit log's REST contract, where the log is ours to serve.
+    pub fn rest_routes(&self) -> axum::Router {
+        match self.settings.args.memory_endpoint {
+            None => audit_rest::router(self.store.clone(), self.identifier.clone()),
+            Some(_) => axum::Router::new(),
         }
     }
 
@@ -262,7 +279,12 @@ pub fn cuo_settings(settings: &Settings) -> anyhow::Result<CuoSettings> {
     })
 }
 
-fn services(settings: &Settings, store: Arc<dyn Store>, stop: &CancellationToken) -> anyhow::Result<Services> {
+fn services(
+    settings: &Settings,
+    store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
+    stop: &CancellationToken,
+) -> anyhow::Result<Services> {
     let cuo = Cuo::new(cuo_settings(settings)?).context("the CUO catalogue cannot be opened")?;
     let memory = match &settings.args.memory_endpoint {
         None => Memory::embedded(store),
@@ -275,7 +297,14 @@ fn services(settings: &Settings, store: Arc<dyn Store>, stop: &CancellationToken
                         .trim(),
                 )),
             };
-            Memory::remote(endpoint, token, store, stop.clone()).map_err(|why| BadSetting::new(why.to_string()))?
+            Memory::remote(
+                endpoint,
+                token,
+                store,
+                stop.clone(),
+                Arc::new(move |event| metrics.audit_shipped(event.word())),
+            )
+            .map_err(|why| BadSetting::new(why.to_string()))?
         }
     };
     Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory) })
@@ -294,6 +323,12 @@ async fn load_plugins(
     };
     for embedded in Embedded::all() {
         keep(runtime.load_embedded(embedded, first_party(embedded.id, skills)).await);
+    }
+    for (plugin, grants) in &settings.plugins.plugins {
+        for (name, upstream) in &grants.upstreams {
+            check_grant(upstream)
+                .map_err(|why| BadSetting::new(format!("plugins.toml: plugins.{plugin}.upstreams.{name}: {why}")))?;
+        }
     }
     if let Some(directory) = &settings.args.plugins {
         for (id, path) in components(directory)? {

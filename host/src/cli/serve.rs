@@ -83,7 +83,7 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
         }),
         metrics: Arc::new(move || shown.render()),
         count: Arc::new(move |route, status| counted.http_request(route, status)),
-        beside: axum::Router::new(),
+        beside: bridge.rest_routes(),
     };
     announce(bridge, address);
     server.serve(listener, stop).await.context("http")

@@ -84,11 +84,16 @@ impl Memory {
         service_token: Option<SecretString>,
         store: Arc<dyn Store>,
         stop: CancellationToken,
+        on_event: Arc<dyn Fn(ShipEvent) + Send + Sync>,
     ) -> Result<Self, MemorySettingError> {
         let service = Arc::new(RestMemory::new(RestSettings::at(endpoint)?)?);
         let wake = Arc::new(Notify::new());
-        let shipper =
-            Shipper::new(store, service.clone(), wake.clone(), ShipperSettings { service_token, ..Default::default() });
+        let shipper = Shipper::new(
+            store,
+            service.clone(),
+            wake.clone(),
+            ShipperSettings { service_token, on_event, ..Default::default() },
+        );
         tokio::spawn(shipper.run(stop));
         Ok(Memory::Remote { service, wake })
     }
@@ -112,6 +117,11 @@ impl Memory {
             Memory::Embedded(embedded) => embedded.read(query).await,
             Memory::Remote { service, .. } => service.read(query).await,
         }
+    }
+
+    /// Is there a service that public audit rows are shipped to?
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Memory::Remote { .. })
     }
 
     /// Rows were put into the outbox. Cheap, never blocks.

@@ -63,6 +63,17 @@ pub enum ShipEvent {
     GivenUp,
 }
 
+impl ShipEvent {
+    /// For a metric's label.
+    pub fn word(self) -> &'static str {
+        match self {
+            ShipEvent::Shipped => "shipped",
+            ShipEvent::Retried => "retried",
+            ShipEvent::GivenUp => "given_up",
+        }
+    }
+}
+
 /// Ships until it is stopped. One per process; several processes on one store share the work.
 pub struct Shipper {
     store: Arc<dyn Store>,
