@@ -183,6 +183,11 @@ impl Plugin {
     pub fn id(&self) -> &PluginId {
         &self.id
     }
+    /// The interfaces that the component asks its host for.
+    pub fn imports(&self) -> Vec<String> {
+        let component = self.pre.instance_pre().component().component_type();
+        component.imports(&self.engine).map(|(name, _)| name.to_string()).collect()
+    }
     pub fn digest(&self) -> &str {
         &self.digest
     }
