@@ -2,7 +2,6 @@
 
 CARGO      ?= cargo
 COMPONENTS := $(notdir $(patsubst %/Cargo.toml,%,$(filter-out plugins/sdk/Cargo.toml,$(wildcard plugins/*/Cargo.toml))))
-GUESTS     := $(patsubst %/Cargo.toml,%,$(wildcard tests/components/*/Cargo.toml))
 WASM       := target/plugins/wasm32-wasip2/component
 BRIDGE     := target/debug/cyberos-mcp-bridge
 ADDRESS    ?= 127.0.0.1:8082
@@ -23,7 +22,7 @@ plugins: .wasm-target ## The eight tool components
 	$(CARGO) build --profile component --target wasm32-wasip2 --target-dir target/plugins $(addprefix -p ,$(COMPONENTS))
 
 guests: .wasm-target ## The components that the tests misuse
-	$(CARGO) build --profile component --target wasm32-wasip2 --target-dir target/plugins $(addprefix -p ,$(shell sed -n 's/^name = "\(.*\)"/\1/p' $(addsuffix /Cargo.toml,$(GUESTS))))
+	$(CARGO) build --profile component --target wasm32-wasip2 --target-dir target/plugins -p 'guest-*' -p fixture-echo --lib --examples
 
 test: plugins guests ## All tests, with a Postgres of their own
 	scripts/need-postgres

@@ -9,7 +9,16 @@ use std::{env, fs};
 include!("src/runtime/engine_config.rs");
 
 /// The crates in `plugins/` that make the eight tools, in the order of the tool list.
-const COMPONENTS: [&str; 1] = ["cuo-list-personas"];
+const COMPONENTS: [&str; 8] = [
+    "cuo-list-personas",
+    "cuo-list-workflows",
+    "cuo-route",
+    "cuo-execute-workflow",
+    "memory-read-audit",
+    "memory-append-audit",
+    "skill-list-catalog",
+    "skill-invoke-skill",
+];
 
 #[path = "build/catalogue.rs"]
 mod catalogue;

@@ -22,8 +22,8 @@ use crate::model::PluginId;
 use crate::protocol::{PeerPolicy, Protocol, ServerInfo};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
-use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings};
-use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings};
+use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings, logs};
+use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings, starter};
 use crate::upstreams::http::HttpUpstreams;
 use crate::upstreams::memory::Memory;
 
@@ -40,7 +40,7 @@ pub struct Bridge {
     pub protocol: Arc<Protocol>,
     pub identifier: Arc<Identifier>,
     pub audit: AuditLog,
-    pub telemetry: Arc<Telemetry>,
+    pub telemetry: Telemetry,
     /// Components that were found and are not served, with the reason.
     pub rejected: Vec<Rejected>,
     stop: CancellationToken,
@@ -55,7 +55,7 @@ pub enum TaskHome {
 }
 
 impl Bridge {
-    pub async fn start(settings: Settings, telemetry: Arc<Telemetry>, home: TaskHome) -> anyhow::Result<Bridge> {
+    pub async fn start(settings: Settings, telemetry: Telemetry, home: TaskHome) -> anyhow::Result<Bridge> {
         let store = open_store(&settings).await?;
         Self::start_with(settings, telemetry, home, store).await
     }
@@ -63,27 +63,45 @@ impl Bridge {
     /// With a store that is already open.
     pub async fn start_with(
         settings: Settings,
-        telemetry: Arc<Telemetry>,
+        telemetry: Telemetry,
         home: TaskHome,
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Bridge> {
         let stop = CancellationToken::new();
         let services = services(&settings, store.clone(), &stop)?;
-        let skills = services.cuo.as_ref().map(|cuo| cuo.skill_root());
+        let skills = settings
+            .args
+            .cyberos_root
+            .clone()
+            .unwrap_or_else(|| starter::place(&settings.state_dir))
+            .join("modules/skill");
+        let cuo = services.cuo.clone();
         let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")))
             .map_err(|e| anyhow::anyhow!("the sandbox cannot start: {e:#}"))?;
-        let (plugins, mut rejected) = load_plugins(&runtime, &settings, skills.as_deref()).await?;
+        let (plugins, mut rejected) = load_plugins(&runtime, &settings, &skills).await?;
+        // Unpacked and read before anybody asks, but nobody waits for it.
+        if let Some(cuo) = cuo {
+            tokio::spawn(async move {
+                cuo.catalogue().await;
+                if let Err(error) = cuo.root().await {
+                    tracing::error!(%error, detail = error.detail(), "the skills cannot be put where their tools look for them");
+                }
+            });
+        }
         let catalog = Arc::new(Catalog::default());
         rejected.extend(catalog.replace(plugins));
         for one in &rejected {
             tracing::error!("{one}");
-            telemetry.metrics.plugin_rejected(one.plugin.as_str());
+            telemetry.metrics.plugin_rejected(one.why.word());
+        }
+        for entry in catalog.all() {
+            telemetry.metrics.know_tool(entry.tool.name.as_str(), entry.plugin.id().as_str());
         }
         let audit = match settings.audit {
-            true => AuditLog::start(store.clone(), Some(settings.state_dir.join("spool"))),
+            true => AuditLog::start(store.clone(), Some(settings.state_dir.join("spool")), telemetry.metrics.clone()),
             false => AuditLog::off(),
         };
-        let observer = Arc::new(Observer::new(telemetry.clone()));
+        let observer = Arc::new(Observer { metrics: telemetry.metrics.clone(), tracer: telemetry.tracer.clone() });
         let task_settings = TaskSettings {
             default_timeout: Duration::from_secs(settings.args.task_timeout_seconds),
             ttl: Duration::from_secs(settings.args.task_ttl_seconds),
@@ -268,7 +286,7 @@ fn services(settings: &Settings, store: Arc<dyn Store>, stop: &CancellationToken
 async fn load_plugins(
     runtime: &Runtime,
     settings: &Settings,
-    skills: Option<&Path>,
+    skills: &Path,
 ) -> anyhow::Result<(Vec<Arc<Plugin>>, Vec<Rejected>)> {
     let (mut plugins, mut rejected) = (vec![], vec![]);
     let mut keep = |loaded: Result<Plugin, Rejected>| match loaded {
@@ -287,14 +305,14 @@ async fn load_plugins(
     Ok((plugins, rejected))
 }
 
-fn first_party(id: &str, skills: Option<&Path>) -> Grants {
+fn first_party(id: &str, skills: &Path) -> Grants {
     let mut grants = Grants::default();
     match id {
         "memory-read-audit" => grants.audit_read = true,
         "memory-append-audit" => grants.audit_append = true,
         "skill-list-catalog" => {
-            let directory = skills.map(|path| DirectoryGrant { host_path: path.to_owned(), writable: false });
-            grants.directories.extend(directory.map(|directory| ("/skills".into(), directory)));
+            let directory = DirectoryGrant { host_path: skills.to_owned(), writable: false };
+            grants.directories.insert("/skills".into(), directory);
         }
         _ => grants.cuo = true,
     }
@@ -328,10 +346,17 @@ pub fn settings(args: SettingsArgs) -> anyhow::Result<Settings> {
     Ok(Settings::load(args)?)
 }
 
-pub fn telemetry_settings(settings: &Settings) -> TelemetrySettings {
+/// Logs first, so that everything after them is seen; then what leaves the process.
+pub fn start_telemetry(settings: &Settings) -> anyhow::Result<Telemetry> {
+    let telemetry = telemetry_settings(settings);
+    logs::install(telemetry.log_format, &telemetry.log_filter)?;
+    Ok(Telemetry::start(&telemetry)?)
+}
+
+fn telemetry_settings(settings: &Settings) -> TelemetrySettings {
     TelemetrySettings {
-        filter: settings.args.log.clone(),
-        format: match settings.args.log_format {
+        log_filter: settings.args.log.clone(),
+        log_format: match settings.args.log_format {
             LogFormatArg::Text => LogFormat::Text,
             LogFormatArg::Json => LogFormat::Json,
         },

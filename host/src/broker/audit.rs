@@ -20,6 +20,7 @@ use crate::auth::Caller;
 use crate::error::{Error, Reason, Result};
 use crate::model::{TenantId, ToolName, ToolResult, Trace};
 use crate::store::{Durability, NewAuditRow, Store};
+use crate::telemetry::{Metrics, Outcome};
 
 mod spool;
 pub use spool::Spool;
@@ -130,9 +131,9 @@ pub struct Bracket {
 }
 
 impl AuditLog {
-    pub fn start(store: Arc<dyn Store>, spool: Option<PathBuf>) -> AuditLog {
+    pub fn start(store: Arc<dyn Store>, spool: Option<PathBuf>, metrics: Arc<Metrics>) -> AuditLog {
         let (queue, jobs) = mpsc::channel(QUEUE);
-        tokio::spawn(write(store, Spool::open(spool), jobs));
+        tokio::spawn(write(store, Spool::open(spool), metrics, jobs));
         AuditLog { queue: Some(queue), plugin_version: env!("CARGO_PKG_VERSION") }
     }
 
@@ -226,7 +227,7 @@ impl Bracket {
     /// Write how it ended. An error here replaces the call's answer: a lost row is never silent.
     pub async fn close(mut self, outcome: &Result<ToolResult>, fuel: u64) -> Result<()> {
         let duration_ms = self.opened.elapsed().as_secs_f64() * 1e3;
-        let word = outcome_word(outcome);
+        let word = Outcome::of(outcome).as_str();
         let mut body = self.subject.body();
         body.insert("outcome".into(), word.into());
         if let Err(error) = outcome {
@@ -270,15 +271,6 @@ impl Bracket {
     }
 }
 
-/// `success`, `tool_error`, or the error's class: what spans, metrics and rows all say.
-pub fn outcome_word(outcome: &Result<ToolResult>) -> &'static str {
-    match outcome {
-        Ok(result) if result.is_error => "tool_error",
-        Ok(_) => "success",
-        Err(error) => error.class().as_str(),
-    }
-}
-
 fn result_sha256(result: &ToolResult) -> String {
     let text = serde_json::to_vec(result).expect("a result is JSON");
     hex::encode(Sha256::digest(text))
@@ -293,7 +285,7 @@ fn writer_gone() -> Error {
 }
 
 /// The one writer: takes whatever is waiting, commits it together, answers everybody.
-async fn write(store: Arc<dyn Store>, mut spool: Spool, mut jobs: mpsc::Receiver<Job>) {
+async fn write(store: Arc<dyn Store>, mut spool: Spool, metrics: Arc<Metrics>, mut jobs: mpsc::Receiver<Job>) {
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let retry_spool = spool.is_waiting();
@@ -315,7 +307,10 @@ async fn write(store: Arc<dyn Store>, mut spool: Spool, mut jobs: mpsc::Receiver
             })
             .await;
         }
+        let (rows, started) = (batch.iter().map(|job| job.rows.len() as u64).sum(), Instant::now());
         commit(store.as_ref(), &mut spool, batch.drain(..).collect()).await;
+        metrics.audit_committed(rows);
+        metrics.audit_appended(started.elapsed());
     }
     spool.replay(store.as_ref()).await;
 }

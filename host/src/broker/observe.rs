@@ -1,68 +1,124 @@
 //! What telemetry learns of calls: one span and a few numbers each. Never fails and never waits.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::audit::outcome_word;
 use super::catalog::Entry;
 use super::steps::Cleared;
 use crate::auth::Caller;
-use crate::error::{Error, Reason, Result};
+use crate::error::{Class, Error, Reason, Result};
 use crate::model::{CallContext, ToolResult, Trace};
+use crate::telemetry::{CallRecord, CallSpan, Metrics, Outcome, Tracer, metrics::Running};
 
 pub struct Observer {
-    #[allow(dead_code)]
-    telemetry: std::sync::Arc<crate::telemetry::Telemetry>,
+    pub metrics: Arc<Metrics>,
+    pub tracer: Tracer,
+}
+
+/// A call that came to its end.
+pub(super) struct Ended<'a> {
+    pub cleared: &'a Cleared,
+    pub trace: &'a Trace,
+    pub received: Instant,
+    pub outcome: &'a Result<ToolResult>,
+    pub fuel: u64,
+    pub request_id: Option<&'a str>,
+    pub task_id: Option<&'a str>,
 }
 
 impl Observer {
-    pub fn new(telemetry: std::sync::Arc<crate::telemetry::Telemetry>) -> Observer {
-        Observer { telemetry }
+    /// Counts the call as running until the guard is dropped.
+    pub fn running(&self, entry: &Entry) -> Running {
+        self.metrics.running(entry.tool.name.as_str())
     }
 
-    /// Counts the call as running until the guard is dropped.
-    pub fn running(&self, _entry: &Entry) {}
-
-    pub fn ended(
-        &self,
-        cleared: &Cleared,
-        trace: &Trace,
-        received: Instant,
-        outcome: &Result<ToolResult>,
-        fuel: u64,
-        _request_id: Option<&str>,
-        task_id: Option<&str>,
-    ) {
-        let tool = cleared.entry.tool.name.as_str();
-        let duration_ms = received.elapsed().as_secs_f64() * 1e3;
-        match outcome {
-            Ok(_) => {
-                tracing::debug!(trace_id = %trace.id, tool, outcome = outcome_word(outcome), fuel, duration_ms, task_id, "call ended")
-            }
-            Err(error) => report(error, trace, tool, fuel, duration_ms),
+    pub(super) fn ended(&self, ended: Ended<'_>) {
+        let entry = &ended.cleared.entry;
+        let (now, outcome) = (Instant::now(), Outcome::of(ended.outcome));
+        let call = Call { entry: Some(entry), caller: &ended.cleared.caller, trace: ended.trace, fuel: ended.fuel };
+        self.record(&call, ended.received, now, outcome, ended.request_id, ended.task_id);
+        if let Err(error) = ended.outcome {
+            report(error, &call, now - ended.received);
         }
     }
 
     pub fn refused(
         &self,
         entry: Option<&Entry>,
-        _caller: &Caller,
+        caller: &Caller,
         context: &CallContext,
         refusal: &Error,
         received: Instant,
     ) {
-        let tool = entry.map_or("unknown", |e| e.tool.name.as_str());
-        report(refusal, &context.trace, tool, 0, received.elapsed().as_secs_f64() * 1e3);
+        let call = Call { entry, caller, trace: &context.trace, fuel: 0 };
+        let now = Instant::now();
+        self.record(&call, received, now, Outcome::Failed(refusal.reason()), context.request_id.as_deref(), None);
+        report(refusal, &call, now - received);
+    }
+
+    fn record(
+        &self,
+        call: &Call<'_>,
+        start: Instant,
+        end: Instant,
+        outcome: Outcome,
+        request_id: Option<&str>,
+        task_id: Option<&str>,
+    ) {
+        let tenant = call.caller.tenant().to_string();
+        let tool = call.tool();
+        self.metrics.call_ended(&CallRecord {
+            tool,
+            tenant: Some(&tenant),
+            outcome,
+            duration: end - start,
+            fuel: call.fuel,
+        });
+        self.tracer.tool_call(&CallSpan {
+            trace: call.trace,
+            start,
+            end,
+            tool,
+            plugin_id: call.entry.map(|e| e.plugin.id().as_str()),
+            plugin_version: call.entry.map(|e| e.plugin.version()),
+            tenant: Some(&tenant),
+            outcome,
+            fuel: call.fuel,
+            request_id,
+            task_id,
+            protocol_version: None,
+            steps: &[],
+        });
+    }
+}
+
+struct Call<'a> {
+    entry: Option<&'a Entry>,
+    caller: &'a Caller,
+    trace: &'a Trace,
+    fuel: u64,
+}
+
+impl Call<'_> {
+    /// The public name; a name that nobody serves is the caller's text and labels nothing.
+    fn tool(&self) -> &str {
+        self.entry.map_or("unknown", |e| e.tool.name.as_str())
     }
 }
 
 /// Failures of ours and of plugins are the operator's business; a caller's mistakes are not worth more than a note.
-fn report(error: &Error, trace: &Trace, tool: &str, fuel: u64, duration_ms: f64) {
-    let (class, reason) = (error.class().as_str(), error.reason().as_str());
-    match error.reason() {
-        Reason::Cancelled => tracing::info!(trace_id = %trace.id, tool, fuel, duration_ms, "call cancelled"),
-        _ if matches!(error.class(), crate::error::Class::InternalError | crate::error::Class::UpstreamUnavailable) => {
-            tracing::warn!(trace_id = %trace.id, tool, class, reason, fuel, duration_ms, detail = error.log_detail(), "{error}");
+fn report(error: &Error, call: &Call<'_>, took: std::time::Duration) {
+    let (class, reason, tool, fuel) = (error.class().as_str(), error.reason().as_str(), call.tool(), call.fuel);
+    let (trace_id, duration_ms, detail) = (call.trace.id, took.as_secs_f64() * 1e3, error.log_detail());
+    match error.class() {
+        _ if error.reason() == Reason::Cancelled => {
+            tracing::info!(%trace_id, tool, fuel, duration_ms, "call cancelled")
         }
-        _ => tracing::info!(trace_id = %trace.id, tool, class, reason, detail = error.log_detail(), "{error}"),
+        Class::InternalError | Class::UpstreamUnavailable => {
+            tracing::warn!(%trace_id, tool, class, reason, fuel, duration_ms, detail, "{error}");
+        }
+        Class::InputValidation | Class::AuthzDenied => {
+            tracing::info!(%trace_id, tool, class, reason, detail, "{error}")
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::audit::{AuditLog, Bracket, Subject};
 use super::catalog::Catalog;
-use super::observe::Observer;
+use super::observe::{self, Observer};
 use super::steps::{self, Cleared, ConfirmationPolicy};
 use super::tasks::Tasks;
 use crate::auth::Caller;
@@ -83,7 +83,7 @@ impl Broker {
             received,
             request_id: context.request_id,
         };
-        run.to_end(&cleared, &self.parts.observer).await.1
+        run.to_end(&cleared, &self.parts.observer).await
     }
 
     async fn start_task(&self, cleared: Cleared, call: ToolCall) -> Result<Reply> {
@@ -115,19 +115,23 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// The outcome as the guest left it, and as the caller gets it: they differ when the closing row could not be
-    /// written, which takes the answer's place.
-    pub async fn to_end(self, cleared: &Cleared, observer: &Observer) -> (bool, Result<ToolResult>) {
+    /// When the closing row cannot be written, that takes the answer's place: a lost row is never silent.
+    pub async fn to_end(self, cleared: &Cleared, observer: &Observer) -> Result<ToolResult> {
         let (trace, task_id) = (self.call.trace, self.call.task_id.clone());
         let running = observer.running(&cleared.entry);
         let Ended { outcome, fuel } = cleared.entry.plugin.call(self.call).await;
         drop(running);
         let outcome = outcome.and_then(|result| steps::validate_result(&cleared.entry, result));
         let closed = self.bracket.close(&outcome, fuel).await;
-        observer.ended(cleared, &trace, self.received, &outcome, fuel, self.request_id.as_deref(), task_id.as_deref());
-        match closed {
-            Ok(()) => (true, outcome),
-            Err(error) => (false, Err(error)),
-        }
+        observer.ended(observe::Ended {
+            cleared,
+            trace: &trace,
+            received: self.received,
+            outcome: &outcome,
+            fuel,
+            request_id: self.request_id.as_deref(),
+            task_id: task_id.as_deref(),
+        });
+        closed.and(outcome)
     }
 }

@@ -18,7 +18,6 @@ use crate::app;
 use crate::config::SettingsArgs;
 use crate::error::{Error, Reason};
 use crate::model::{ProgressSink, TraceId};
-use crate::telemetry::Telemetry;
 use crate::upstreams::cuo::{Cuo, CuoContext, supervisor};
 
 #[derive(clap::Args)]
@@ -68,11 +67,13 @@ fn input(text: &str) -> Result<(String, Value), String> {
 pub async fn run(args: SettingsArgs, arguments: Arguments) -> anyhow::Result<ExitCode> {
     let output = arguments.output;
     let settings = app::settings(args)?;
-    let telemetry = Telemetry::start(app::telemetry_settings(&settings))?;
+    let telemetry = app::start_telemetry(&settings)?;
     let cuo = Cuo::new(app::cuo_settings(&settings)?).context("the CUO catalogue cannot be opened")?;
     let code = match arguments.command {
         Command::Serve => {
-            supervisor::serve_stdio(cuo.root()).await.context("standard input and output")?;
+            supervisor::serve_stdio(settings.args.cyberos_root.as_deref())
+                .await
+                .context("standard input and output")?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Personas => ask(&cuo, "cuo.list_personas", json!({}), output, personas).await,
@@ -154,16 +155,13 @@ fn workflows(answer: &Value) -> String {
     let row = |w: Value| {
         let skills: Vec<String> = rows(&w, "skill_chain").iter().map(|step| word(&step["skill"])).collect();
         let purpose = out::short(&word(&w["purpose"]), 70);
-        [word(&w["slug"]), word(&w["cadence"]), skills.join(" > "), purpose]
+        [word(&w["slug"]), word(&w["cadence"]), out::short(&skills.join(" > "), 50), purpose]
     };
     out::table(["workflow", "cadence", "skills", "purpose"], rows(answer, "workflows").into_iter().map(row))
 }
 
 fn route(answer: &Value) -> String {
-    let others: Vec<String> = rows(answer, "alternates")
-        .iter()
-        .map(|a| format!("{}/{}", word(&a["persona"]), word(&a["workflow"])))
-        .collect();
+    let others: Vec<String> = rows(answer, "alternates").iter().map(word).collect();
     let best = match answer["matched"].as_bool() {
         Some(true) => format!("{}/{}", word(&answer["persona"]), word(&answer["workflow"])),
         _ => "no match".into(),

@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{self, Bridge, TaskHome};
 use crate::config::{AuthArg, SettingsArgs, TransportArg};
-use crate::telemetry::Telemetry;
 use crate::transport::http::{HttpServer, HttpSettings, Origins};
 use crate::transport::stdio::{self, StdioSettings};
 
@@ -21,7 +20,7 @@ const STDIO_DRAIN: Duration = Duration::from_millis(500);
 
 pub async fn run(args: SettingsArgs) -> anyhow::Result<ExitCode> {
     let settings = app::settings(args)?;
-    let telemetry = Arc::new(Telemetry::start(app::telemetry_settings(&settings))?);
+    let telemetry = app::start_telemetry(&settings)?;
     let transport = settings.args.transport;
     let home = match transport {
         TransportArg::Http => TaskHome::Here,
@@ -73,7 +72,8 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
     if !address.ip().is_unspecified() {
         hosts.push(address.ip().to_string());
     }
-    let (store, telemetry) = (bridge.store.clone(), bridge.telemetry.clone());
+    let (store, shown, counted) =
+        (bridge.store.clone(), bridge.telemetry.metrics.clone(), bridge.telemetry.metrics.clone());
     let server = HttpServer {
         protocol: bridge.protocol.clone(),
         identifier: bridge.identifier.clone(),
@@ -88,7 +88,8 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
             let store = store.clone();
             Box::pin(async move { store.ping().await })
         }),
-        metrics: Arc::new(move || telemetry.metrics.render()),
+        metrics: Arc::new(move || shown.render()),
+        count: Arc::new(move |route, status| counted.http_request(route, status)),
         beside: axum::Router::new(),
     };
     announce(bridge, address);

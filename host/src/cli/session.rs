@@ -10,12 +10,11 @@ use crate::config::{Settings, SettingsArgs};
 use crate::error::{Error, Reason};
 use crate::model::TenantId;
 use crate::store::{Store, TaskOwner};
-use crate::telemetry::Telemetry;
 
 /// A whole bridge: for commands that call tools or need what tools say of themselves.
 pub async fn bridge(args: SettingsArgs) -> anyhow::Result<Bridge> {
     let settings = app::settings(args)?;
-    let telemetry = Arc::new(Telemetry::start(app::telemetry_settings(&settings))?);
+    let telemetry = app::start_telemetry(&settings)?;
     let bridge = Bridge::start(settings, telemetry, TaskHome::Here).await?;
     for rejected in &bridge.rejected {
         eprintln!("{}: not served: {rejected}", app::NAME);
@@ -45,10 +44,10 @@ pub async fn caller(settings: &Settings) -> anyhow::Result<Caller> {
 #[derive(Clone, Debug, clap::Args)]
 pub struct WhoArgs {
     /// Act for this tenant instead of the caller that CYBEROS_TOKEN names, or the local user.
-    #[arg(long, value_name = "UUID", requires = "subject")]
+    #[arg(long, value_name = "UUID", requires = "subject", global = true)]
     tenant: Option<Uuid>,
     /// The tenant's user, as in the token's `sub`.
-    #[arg(long, requires = "tenant")]
+    #[arg(long, requires = "tenant", global = true)]
     subject: Option<String>,
 }
 

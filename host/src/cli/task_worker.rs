@@ -2,14 +2,12 @@
 //! started it. The row in the store is all that it shares with anybody.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use super::serve::stop_on_signal;
 use crate::app::{self, Bridge, TaskHome};
 use crate::config::SettingsArgs;
 use crate::model::TenantId;
 use crate::store::TaskId;
-use crate::telemetry::Telemetry;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -21,7 +19,7 @@ pub struct Arguments {
 pub async fn run(args: SettingsArgs, arguments: Arguments) -> anyhow::Result<ExitCode> {
     let settings = app::settings(args)?;
     let id = TaskId::parse(&arguments.task).ok_or_else(|| anyhow::anyhow!("{:?} is not a task id", arguments.task))?;
-    let telemetry = Arc::new(Telemetry::start(app::telemetry_settings(&settings))?);
+    let telemetry = app::start_telemetry(&settings)?;
     let bridge = Bridge::start(settings, telemetry, TaskHome::Here).await?;
     let stop = stop_on_signal();
     let tasks = bridge.tasks.clone();

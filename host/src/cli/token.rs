@@ -61,7 +61,8 @@ pub async fn run(args: SettingsArgs, arguments: Arguments) -> anyhow::Result<Exi
         Command::Rotate => {
             let mut issuer = issuer(args)?;
             issuer.rotate()?;
-            let kid = issuer.jwks()["keys"][0]["kid"].clone();
+            let jwks = issuer.jwks();
+            let kid = jwks["keys"][0]["kid"].as_str().unwrap_or_default();
             match arguments.output.json {
                 true => out::json(&json!({ "kid": kid }))?,
                 false => {

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
-use wasmtime::Store;
 use wasmtime::component::ResourceTable;
+use wasmtime::{Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::Services;
@@ -85,41 +85,33 @@ impl Plugin {
             Ok(permit) => permit,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
+        self.directories_ready().await;
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         let limits = &self.grants().limits;
         let mut store = match self.store(call) {
             Ok(store) => store,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
-        let mut evidence = Evidence::default();
+        let running = self.clock().run();
         let outcome = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(Error::new(Reason::Cancelled, "The call was cancelled.")),
             () = tokio::time::sleep_until(deadline.into()) => Err(Error::new(Reason::Deadline, "The call passed its timeout.")),
-            outcome = self.run(&mut store, &mut evidence) => match outcome {
+            outcome = self.run(&mut store) => match outcome {
                 Ok(result) => self.settle(&mut store, result),
-                Err(error) => {
-                    evidence.growth_refused = store.data().limiter.refused;
-                    Err(explain(&error, evidence))
-                }
+                Err(error) => Err(explain(&error, Evidence { growth_refused: store.data().limiter.refused })),
             },
         };
         let fuel = limits.fuel - store.get_fuel().unwrap_or(0);
         self.log_output(&store);
-        drop(store);
-        drop(permit);
+        drop((store, running, permit));
         Ended { outcome, fuel }
     }
 
-    async fn run(
-        &self,
-        store: &mut Store<CallState>,
-        evidence: &mut Evidence,
-    ) -> wasmtime::Result<Result<wit::ToolResult, wit::ToolError>> {
+    async fn run(&self, store: &mut Store<CallState>) -> wasmtime::Result<Result<wit::ToolResult, wit::ToolError>> {
         let plugin = self.instance_pre().instantiate_async(&mut *store).await?;
         let tool = store.data().call.tool.to_string();
         let arguments = std::mem::take(&mut store.data_mut().call.arguments);
-        evidence.returned = true;
         plugin.cyberos_plugin_tools().call_call_tool(&mut *store, &tool, &arguments).await
     }
 
@@ -146,8 +138,13 @@ impl Plugin {
         store.limiter(|state| &mut state.limiter);
         store.set_fuel(limits.fuel).expect("the engine counts fuel");
         store.set_hostcall_fuel(limits.host_call_bytes.max(limits.output_bytes + RESULT_SLACK));
+        let clock = self.clock().clone();
+        let mut slices = 0;
         store.set_epoch_deadline(1);
-        store.epoch_deadline_async_yield_and_update(1);
+        store.epoch_deadline_callback(move |_| {
+            slices += 1;
+            Ok(UpdateDeadline::YieldCustom(1, clock.pause(slices)))
+        });
         Ok(store)
     }
 

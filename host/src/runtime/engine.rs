@@ -2,13 +2,21 @@
 //!
 //! Source: design section 4 (limits) and 9 (figures).
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Thread;
 use std::time::Duration;
-use wasmtime::{Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 include!("engine_config.rs");
 
-/// How often a running guest is interrupted to let others run and to see whether it must stop.
-pub const TICK: Duration = Duration::from_millis(5);
+/// How long a guest may run before it yields, so that others get their turn and a stop is seen.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Slices that a call may use at full speed. Ordinary calls need one.
+const FREE_SLICES: u32 = 10;
 
 /// Most calls at once in one process. The pool is larger, so that loading a component never waits for callers.
 pub const MAX_CALLS: usize = 192;
@@ -19,12 +27,12 @@ pub const MAX_MEMORY_BYTES: usize = 256 << 20;
 /// Most table elements that a pool slot can hold.
 pub const MAX_TABLE_ELEMENTS: usize = 100_000;
 
-pub fn engine() -> wasmtime::Result<Engine> {
+pub fn engine() -> wasmtime::Result<(Engine, Arc<Clock>)> {
     let mut config = code_settings();
     config.async_stack_size(2 << 20).allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
     let engine = Engine::new(&config)?;
-    tick(&engine);
-    Ok(engine)
+    let clock = Clock::start(&engine);
+    Ok((engine, clock))
 }
 
 /// Can the kernel tell which pages a call has touched? Without it a fresh instance costs about three times as much.
@@ -54,18 +62,67 @@ fn pool() -> PoolingAllocationConfig {
     pool
 }
 
-/// Advance the epoch for as long as the engine lives. A thread, not a future: it must tick while every worker thread
-/// of the executor is inside a guest.
-fn tick(engine: &Engine) {
-    let engine = engine.weak();
-    std::thread::Builder::new()
-        .name("epoch".into())
-        .spawn(move || {
-            while let Some(engine) = engine.upgrade() {
-                engine.increment_epoch();
-                drop(engine);
-                std::thread::sleep(TICK);
-            }
-        })
-        .expect("a process that cannot start a thread cannot serve");
+/// Advances the epoch while guests run, and rests while none does: an idle bridge wakes nobody up.
+///
+/// A thread, not a future: it must tick while every worker thread of the executor is inside a guest.
+pub struct Clock {
+    running: AtomicUsize,
+    thread: std::sync::OnceLock<Thread>,
+}
+
+impl Clock {
+    fn start(engine: &Engine) -> Arc<Clock> {
+        let clock = Arc::new(Clock { running: AtomicUsize::new(0), thread: std::sync::OnceLock::new() });
+        let (engine, ticking) = (engine.weak(), Arc::downgrade(&clock));
+        let thread = std::thread::Builder::new()
+            .name("epoch".into())
+            .spawn(move || {
+                while let Some(clock) = ticking.upgrade() {
+                    if !clock.tick(&engine) {
+                        return;
+                    }
+                }
+            })
+            .expect("a process that cannot start a thread cannot serve");
+        clock.thread.get_or_init(|| thread.thread().clone());
+        clock
+    }
+
+    /// One turn of the thread; false when the engine is gone.
+    fn tick(&self, engine: &EngineWeak) -> bool {
+        if self.running.load(Ordering::Acquire) == 0 {
+            std::thread::park_timeout(Duration::from_secs(1));
+        } else {
+            std::thread::sleep(TICK);
+        }
+        engine.upgrade().map(|engine| engine.increment_epoch()).is_some()
+    }
+
+    /// A guest runs for as long as the guard lives.
+    pub fn run(self: &Arc<Self>) -> Running {
+        if self.running.fetch_add(1, Ordering::AcqRel) == 0
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+        Running(self.clone())
+    }
+
+    /// What a guest does at the end of its slice number `slices`. One that goes on and on while others are running gives
+    /// them every second slice: it waits, and a worker thread is free.
+    pub fn pause(&self, slices: u32) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        if slices > FREE_SLICES && self.running.load(Ordering::Relaxed) > 1 {
+            Box::pin(tokio::time::sleep(TICK))
+        } else {
+            Box::pin(tokio::task::yield_now())
+        }
+    }
+}
+
+pub struct Running(Arc<Clock>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::AcqRel);
+    }
 }

@@ -2,16 +2,16 @@
 //!
 //! Source: the trap table of `wasmtime::Trap`; design section 5, row "plugin trap, limit".
 
-use wasmtime::{PoolConcurrencyLimitError, Trap};
+use wasmtime::component::ResourceTableError;
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
+use super::engine::DEEP;
 use crate::error::{Error, Reason};
 
 /// Raised by the host itself to end a guest; travels through wasmtime and is recognised by type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// It asked for more linear memory or table elements than its limit.
-    OutOfMemory,
     /// It called host functions more often than its limit.
     TooManyHostCalls,
 }
@@ -19,7 +19,6 @@ pub enum Stop {
 impl std::fmt::Display for Stop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Stop::OutOfMemory => "memory limit reached",
             Stop::TooManyHostCalls => "host call limit reached",
         })
     }
@@ -31,8 +30,6 @@ impl std::error::Error for Stop {}
 pub struct Evidence {
     /// The limiter refused a growth during this call. Most allocators abort then, which looks like any other panic.
     pub growth_refused: bool,
-    /// The guest's function had returned; what failed was reading its result.
-    pub returned: bool,
 }
 
 /// The reason and the sentence for a call that ended in `error`.
@@ -47,13 +44,12 @@ pub fn explain(error: &wasmtime::Error, evidence: Evidence) -> Error {
         Reason::Busy => "Too many tools are running.",
         _ => "The tool crashed.",
     };
-    Error::new(reason, public).detail(format!("{error:#}"))
+    Error::new(reason, public).detail(error.root_cause())
 }
 
 fn reason(error: &wasmtime::Error, evidence: Evidence) -> Reason {
     if let Some(stop) = error.downcast_ref::<Stop>() {
         return match stop {
-            Stop::OutOfMemory => Reason::OutOfMemory,
             Stop::TooManyHostCalls => Reason::HostCallLimit,
         };
     }
@@ -69,16 +65,21 @@ fn reason(error: &wasmtime::Error, evidence: Evidence) -> Reason {
         Some(Trap::Interrupt) => Reason::Deadline,
         Some(Trap::UnreachableCodeReached) if evidence.growth_refused => Reason::OutOfMemory,
         // A Rust guest keeps its stack at the bottom of linear memory: deep recursion runs out of that, not of ours.
-        Some(Trap::MemoryOutOfBounds) if format!("{error:#}").contains("0xffff") => Reason::StackOverflow,
+        Some(Trap::MemoryOutOfBounds) if frames(error) >= DEEP => Reason::StackOverflow,
         Some(_) => Reason::PluginTrapped,
-        // Wasmtime has no type for this one; its text is pinned by a test that returns a huge result.
-        None if format!("{error:#}").contains("too much data is being copied") => {
-            if evidence.returned {
-                Reason::OutputTooLarge
-            } else {
-                Reason::HostCallLimit
-            }
-        }
+        // Streams, descriptors and pollables that it holds are counted by their table, which has no kinder way to say no.
+        None if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) => Reason::HostCallLimit,
+        // Wasmtime has no type for this one; its text is pinned by a test that returns a huge result. Nothing of the
+        // guest is on the stack any more when its result is read.
+        None if error.root_cause().to_string().contains("too much data is being copied") => match frames(error) {
+            0 => Reason::OutputTooLarge,
+            _ => Reason::HostCallLimit,
+        },
         None => Reason::PluginTrapped,
     }
+}
+
+/// How many of the guest's functions were running, at most [`DEEP`].
+fn frames(error: &wasmtime::Error) -> usize {
+    error.downcast_ref::<WasmBacktrace>().map_or(0, |trace| trace.frames().len())
 }

@@ -47,6 +47,7 @@ pub fn check_compiled_cache(directory: &Path) -> std::io::Result<()> {
 /// One per process.
 pub struct Runtime {
     engine: Engine,
+    clock: Arc<engine::Clock>,
     cache: Option<Arc<cache::Cache>>,
     services: Arc<Services>,
     calls: Arc<Semaphore>,
@@ -62,8 +63,10 @@ impl Runtime {
                 None
             }
         });
+        let (engine, clock) = engine::engine()?;
         Ok(Runtime {
-            engine: engine::engine()?,
+            engine,
+            clock,
             cache,
             services: Arc::new(services),
             calls: Arc::new(Semaphore::new(engine::MAX_CALLS)),
@@ -101,6 +104,9 @@ impl Runtime {
 
     fn engine(&self) -> &Engine {
         &self.engine
+    }
+    fn clock(&self) -> &Arc<engine::Clock> {
+        &self.clock
     }
     fn services(&self) -> &Arc<Services> {
         &self.services

@@ -12,6 +12,7 @@ use wasmtime_wasi::{FsPerms, WasiCtx};
 
 use super::bindings::PluginPre;
 use super::call::CallState;
+use super::engine::Clock;
 use super::output::Capture;
 use super::{Runtime, Services, convert, imports};
 use crate::config::Grants;
@@ -28,6 +29,7 @@ pub struct Plugin {
     grants: Arc<Grants>,
     services: Arc<Services>,
     engine: Engine,
+    clock: Arc<Clock>,
     own_calls: Arc<Semaphore>,
     all_calls: Arc<Semaphore>,
 }
@@ -62,6 +64,21 @@ pub enum Why {
     BadTool(String),
     #[error("its directory {0} cannot be opened; check the path and its permissions")]
     BadDirectory(String),
+}
+
+impl Why {
+    /// One word for metrics.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Why::NotAComponent(_) => "not_a_component",
+            Why::NotGranted { .. } => "not_granted",
+            Why::NotOffered { .. } => "not_offered",
+            Why::WrongWorld(_) => "wrong_world",
+            Why::NoTools(_) => "no_tools",
+            Why::BadTool(_) => "bad_tool",
+            Why::BadDirectory(_) => "bad_directory",
+        }
+    }
 }
 
 /// What `list-tools` may use.
@@ -109,6 +126,7 @@ impl Plugin {
             grants: Arc::new(grants),
             services: runtime.services().clone(),
             engine: engine.clone(),
+            clock: runtime.clock().clone(),
         };
         plugin.tools = plugin.describe().await?;
         Ok(plugin)
@@ -116,6 +134,7 @@ impl Plugin {
 
     async fn describe(&self) -> Result<Vec<Tool>, Why> {
         let mut store = self.describing_store().map_err(|e| Why::NoTools(format!("{e:?}")))?;
+        let _running = self.clock.run();
         let listing = async {
             let plugin = self.pre.instantiate_async(&mut store).await?;
             plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
@@ -123,7 +142,7 @@ impl Plugin {
         let declared = tokio::time::timeout(DESCRIBE_TIME, listing)
             .await
             .map_err(|_| Why::NoTools("it took longer than a second".into()))?
-            .map_err(|e| Why::NoTools(format!("{e:#}")))?;
+            .map_err(|e| Why::NoTools(e.root_cause().to_string()))?;
         if declared.is_empty() || declared.len() > MAX_TOOLS {
             return Err(Why::BadTool(format!("it declares {} tools; 1 to {MAX_TOOLS} are served", declared.len())));
         }
@@ -163,6 +182,16 @@ impl Plugin {
         })
     }
 
+    /// The built-in catalogue is unpacked in the background at the first start; a call that is earlier waits for it.
+    pub(super) async fn directories_ready(&self) {
+        if let Some(cuo) = &self.services.cuo
+            && self.grants.directories.values().any(|directory| !directory.host_path.exists())
+        {
+            // Should it fail, opening the directory says so.
+            let _ = cuo.root().await;
+        }
+    }
+
     /// Nothing inherited, nothing but what was granted.
     pub(super) fn wasi(&self, output: &Capture) -> Result<WasiCtx> {
         let mut wasi = WasiCtx::builder();
@@ -188,6 +217,10 @@ impl Plugin {
         let component = self.pre.instance_pre().component().component_type();
         component.imports(&self.engine).map(|(name, _)| name.to_string()).collect()
     }
+    /// What its calls' spans say: components carry no version of their own, so the start of the digest stands for one.
+    pub fn version(&self) -> &str {
+        &self.digest[..12]
+    }
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -202,6 +235,9 @@ impl Plugin {
     }
     pub(super) fn engine(&self) -> &Engine {
         &self.engine
+    }
+    pub(super) fn clock(&self) -> &Arc<Clock> {
+        &self.clock
     }
     pub(super) fn instance_pre(&self) -> &PluginPre<CallState> {
         &self.pre

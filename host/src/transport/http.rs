@@ -10,7 +10,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware;
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::serve::ListenerExt;
@@ -49,7 +49,10 @@ pub struct HttpServer {
     pub identifier: Arc<Identifier>,
     pub settings: HttpSettings,
     pub ready: Readiness,
+    /// The text of `GET /metrics`.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Told of every answer: the route's pattern and the status.
+    pub count: Arc<dyn Fn(&'static str, u16) + Send + Sync>,
     /// Routes of other services of this binary, such as the audit log's.
     pub beside: Router,
 }
@@ -100,6 +103,7 @@ impl App {
             .with_state(self.clone())
             .merge(beside)
             .layer(middleware::from_fn_with_state(self.server.settings.origins.clone(), guard::check));
+        let count = self.server.count.clone();
         Router::new()
             .route("/healthz", get(async || "ok\n"))
             .route("/mcp/healthz", get(async || "ok\n"))
@@ -107,7 +111,23 @@ impl App {
             .route("/metrics", get(metrics))
             .with_state(self)
             .merge(guarded)
+            .layer(middleware::from_fn(move |request: Request, next: Next| {
+                let (route, count) = (known_route(request.uri().path()), count.clone());
+                async move {
+                    let response = next.run(request).await;
+                    count(route, response.status().as_u16());
+                    response
+                }
+            }))
     }
+}
+
+/// A closed set: what was asked for is the client's text.
+fn known_route(path: &str) -> &'static str {
+    ["/mcp", "/healthz", "/mcp/healthz", "/readyz", "/metrics", "/v1/audit"]
+        .into_iter()
+        .find(|r| *r == path)
+        .unwrap_or("other")
 }
 
 async fn readyz(State(app): State<App>) -> Response {

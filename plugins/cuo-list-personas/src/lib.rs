@@ -5,6 +5,7 @@ use cyberos_plugin_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Personas {
+    /// Those that can be asked, in order of slug.
     personas: Vec<Persona>,
 }
 
@@ -12,6 +13,7 @@ struct Personas {
 struct Persona {
     /// Pass this as `persona` to the other tools.
     slug: String,
+    /// For people.
     title: String,
     /// How many workflows it can run.
     workflow_count: u32,

@@ -48,6 +48,7 @@ pub mod bindings {
 }
 
 pub mod cuo;
+pub mod memory;
 mod tool;
 
 pub use bindings::cyberos::plugin::types::{
@@ -60,16 +61,17 @@ pub use bindings::cyberos::plugin::{
 pub use schemars;
 pub use serde;
 pub use serde_json;
-pub use tool::{DESTRUCTIVE, NoArguments, Output, READ_ONLY, Tool, WRITE, call, declare, text};
+pub use tool::{DESTRUCTIVE, NoArguments, Output, READ_ONLY, Slug, Tool, WRITE, call, declare, text};
 
 /// Everything that a tool usually needs.
 pub mod prelude {
     pub use crate::{
-        Annotations, DESTRUCTIVE, NoArguments, READ_ONLY, TaskSupport, Tool, ToolError, ToolResult, WRITE, export_tools,
+        Annotations, DESTRUCTIVE, NoArguments, READ_ONLY, Slug, TaskSupport, Tool, ToolError, ToolResult, WRITE,
+        export_tools,
     };
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};
-    pub use serde_json::{Value, json};
+    pub use serde_json::{Map, Value, json};
 }
 
 /// Make a component of one or more types that implement [`Tool`].

@@ -1,6 +1,7 @@
 //! The trait that a tool implements, and what turns it into the exports of the world.
 
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -46,10 +47,18 @@ pub trait Tool {
     fn call(arguments: Self::Arguments) -> Result<Self::Output, ToolError>;
 }
 
-/// For tools that take none.
+/// No arguments.
+// Some clients refuse an object schema that says nothing of its properties.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("properties" = {}))]
 pub struct NoArguments {}
+
+/// A slug, as CyberOS names its personas, workflows and skills.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("minLength" = 1, "maxLength" = 100, "pattern" = "^[a-z0-9][a-z0-9-]*$"))]
+pub struct Slug(pub String);
 
 /// What a tool may return.
 pub trait Output {
@@ -59,7 +68,7 @@ pub trait Output {
 
 impl<T: Serialize + JsonSchema> Output for T {
     fn schema() -> Option<Schema> {
-        Some(schema_of::<T>())
+        Some(schema_of::<T>(SchemaSettings::for_serialize, of_result))
     }
     /// The host repeats the structured result as text for clients that read only text.
     fn into_result(self) -> Result<ToolResult, ToolError> {
@@ -88,7 +97,7 @@ pub fn declare<T: Tool>() -> Declaration {
         name: T::NAME.into(),
         title: T::TITLE.into(),
         description: T::DESCRIPTION.into(),
-        input_schema: schema_of::<T::Arguments>().as_value().to_string(),
+        input_schema: schema_of::<T::Arguments>(SchemaSettings::for_deserialize, tidy).as_value().to_string(),
         output_schema: T::Output::schema().map(|s| s.as_value().to_string()),
         annotations: T::ANNOTATIONS,
         scopes: T::SCOPES.iter().map(|s| (*s).into()).collect(),
@@ -105,13 +114,33 @@ pub fn call<T: Tool>(arguments: &str) -> Result<ToolResult, ToolError> {
     T::call(arguments)?.into_result()
 }
 
-/// JSON Schema 2020-12 without references, which some clients cannot follow.
-fn schema_of<T: JsonSchema>() -> Schema {
-    let settings = SchemaSettings::draft2020_12().with(|s| {
+/// JSON Schema 2020-12 without references, which some clients cannot follow, from one side of serde: what is read or
+/// what is written.
+fn schema_of<T: JsonSchema>(side: fn(SchemaSettings) -> SchemaSettings, tidy: fn(&mut Schema)) -> Schema {
+    let settings = side(SchemaSettings::draft2020_12()).with(|s| {
         s.inline_subschemas = true;
         s.meta_schema = None;
+        s.transforms.push(Box::new(RecursiveTransform(tidy)));
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.remove("title");
     schema
+}
+
+/// What serde would put in for a missing field says nothing about a result, where no field is missing.
+fn of_result(schema: &mut Schema) {
+    schema.remove("default");
+    tidy(schema);
+}
+
+fn tidy(schema: &mut Schema) {
+    // `"format": "uint32"` and its like are Rust's, not JSON Schema's: strict clients warn of them or refuse the tool.
+    let rust = |f: &str| f.starts_with("int") || f.starts_with("uint") || matches!(f, "float" | "double");
+    if schema.get("format").and_then(|f| f.as_str()).is_some_and(rust) {
+        schema.remove("format");
+    }
+    // Doc comments are wrapped for our eyes; an agent reads one line.
+    if let Some(description) = schema.get("description").and_then(|d| d.as_str()).map(|d| d.replace('\n', " ")) {
+        schema.insert("description".into(), description.into());
+    }
 }

@@ -37,6 +37,7 @@ impl Tasks {
     async fn run_claimed(self: &Arc<Self>, row: TaskRow) {
         let (tenant, id) = (row.owner.tenant, row.id.clone());
         let trace = stored_call(&row).trace(row.trace_id);
+        self.observer.metrics.task_opened();
         let outcome = match self.prepare(&row) {
             Ok(prepared) => self.execute(&row, prepared).await,
             Err(error) => Err(error),
@@ -45,6 +46,11 @@ impl Tasks {
             Ok(result) => TaskEnd::Result(result.clone()),
             Err(error) => TaskEnd::Error(error.public_view(&trace.id)),
         };
+        self.observer.metrics.task_ended(match &outcome {
+            Ok(result) if !result.is_error => "completed",
+            Err(error) if error.reason() == Reason::Cancelled => "cancelled",
+            _ => "failed",
+        });
         match self.store.finish_task(tenant, &id, &end).await {
             Ok(true) => tracing::info!(task = %id, trace_id = %trace.id, "task ended"),
             Ok(false) => tracing::debug!(task = %id, "the task had been ended by somebody else"),
@@ -96,7 +102,7 @@ impl Tasks {
             received: Instant::now(),
             request_id: stored.request_id,
         };
-        let (_, outcome) = run.to_end(&cleared, &self.observer).await;
+        let outcome = run.to_end(&cleared, &self.observer).await;
         keeper.abort();
         match outcome {
             // Cancelled by our own end, not by the caller: the row must say so.
@@ -152,6 +158,7 @@ impl Tasks {
                 recovered.failed += 1;
                 let trace = stored_call(&row).trace(row.trace_id);
                 self.fail(tenant, &id, &trace, &worker_lost()).await?;
+                self.observer.metrics.tasks_recovered(1, "failed");
                 self.close_unfinished(&row, &worker_lost()).await?;
             }
         }

@@ -8,7 +8,6 @@ use crate::app::{self, Bridge, TaskHome};
 use crate::config::{Settings, StoreSettings};
 use crate::runtime;
 use crate::store::{Store, postgres};
-use crate::telemetry::Telemetry;
 
 /// Token times may differ by 30 s between machines; this is where to look before that is used up.
 const SKEW_WARN: SignedDuration = SignedDuration::from_secs(2);
@@ -84,8 +83,8 @@ pub async fn sandbox(settings: Settings, store: Option<Arc<dyn Store>>) -> Vec<F
         findings.push(Finding::warn("sandbox", "not looked at: it needs the store", "Mend the store first."));
         return findings;
     };
-    let telemetry = match Telemetry::start(app::telemetry_settings(&settings)) {
-        Ok(telemetry) => Arc::new(telemetry),
+    let telemetry = match app::start_telemetry(&settings) {
+        Ok(telemetry) => telemetry,
         Err(error) => {
             findings.push(Finding::fail("telemetry", format!("{error:#}"), "Correct --log or --otlp-endpoint."));
             return findings;

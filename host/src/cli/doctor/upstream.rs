@@ -26,7 +26,8 @@ pub async fn catalogue(settings: &Settings) -> Vec<Finding> {
     let counts = format!("{personas} personas, {workflows} workflows, {} skills", catalogue.skills.len());
     let mut findings = vec![];
     if workflows == 0 {
-        let found = format!("{counts} in {}", cuo.root().display());
+        let root = settings.args.cyberos_root.as_ref().map_or("this binary".into(), |root| root.display().to_string());
+        let found = format!("{counts} in {root}");
         findings.push(Finding::fail("catalogue", found, "Point --cyberos-root at a checkout, or leave it out."));
     } else if reading.problems.is_empty() {
         findings.push(Finding::ok("catalogue", counts));

@@ -14,7 +14,7 @@ pub fn text(entry: &Entry) -> String {
     out::fields(&[
         ("plugin", plugin.id().to_string()),
         ("sha256", plugin.digest().to_owned()),
-        ("imports", or_none(plugin.imports())),
+        ("imports", or_none(imports(plugin.imports()))),
         ("network", or_none(grants.upstreams.iter().map(|(name, upstream)| network(name, upstream)).collect())),
         ("files", or_none(files(grants))),
         ("services", or_none(services(grants).into_iter().map(str::to_owned).collect())),
@@ -63,6 +63,18 @@ pub fn json(entry: &Entry) -> Value {
             "concurrency": limits.concurrency,
         },
     })
+}
+
+/// The host's own interfaces one by one; of WASI, which every language runtime imports whole, the packages.
+fn imports(all: Vec<String>) -> Vec<String> {
+    let (wasi, mut own): (Vec<String>, Vec<String>) = all.into_iter().partition(|name| name.starts_with("wasi:"));
+    let mut packages: Vec<&str> = wasi.iter().filter_map(|name| name.split('/').next()).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    if !packages.is_empty() {
+        own.push(format!("{} (linked, and empty but for what is granted below)", packages.join(", ")));
+    }
+    own
 }
 
 fn network(name: &str, upstream: &UpstreamGrant) -> String {

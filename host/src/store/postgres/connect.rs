@@ -48,16 +48,15 @@ pub(super) fn cannot_connect(error: sqlx::Error) -> Error {
         .detail(error)
 }
 
-/// A login that was granted the role steps down to it; a login that is the role stays. Anything else goes on as it is,
-/// and `check_role` or the grants refuse it.
+/// A login that was granted the role steps down to it; a login that is the role stays. One that may not goes on as it
+/// is, and is refused by `check_role` or by the grants.
 async fn take_application_role(connection: &mut PgConnection) -> sqlx::Result<()> {
-    connection
-        .execute(
-            "SELECT set_config('role', 'cyberos_plugin_host', false) FROM pg_roles
-             WHERE rolname = 'cyberos_plugin_host' AND current_user <> rolname AND pg_has_role(oid, 'MEMBER')",
-        )
-        .await
-        .map(|_| ())
+    match connection.execute("SET ROLE cyberos_plugin_host").await {
+        Ok(_) => Ok(()),
+        // Not granted, or not there yet.
+        Err(sqlx::Error::Database(e)) if matches!(e.code().as_deref(), Some("42501" | "22023")) => Ok(()),
+        Err(e) => Err(e),
+    }
 }
 
 async fn check_role(connection: &mut PgConnection) -> Result<()> {

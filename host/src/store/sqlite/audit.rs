@@ -5,8 +5,8 @@
 //! process came in between, or an idempotency key was used before, the statement is refused as a whole and the append
 //! is done again the long way, reading heads and keys under the write lock.
 
-use sqlx::Connection;
 use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection, QueryBuilder, Sqlite};
 use std::collections::{BTreeSet, HashMap};
 
 use super::SqliteStore;
@@ -21,6 +21,8 @@ use crate::store::{Appended, AuditFilter, AuditHead, AuditRow, Durability, NewAu
 const CONSTRAINT: i32 = 19;
 /// More remembered heads than this are forgotten; they are read again when needed.
 const MAX_HEADS: usize = 4096;
+/// Larger batches take several statements, and therefore a transaction.
+const STATEMENT_ROWS: usize = 64;
 
 pub(super) async fn append(store: &SqliteStore, rows: &[NewAuditRow], durability: Durability) -> Result<Vec<Appended>> {
     if rows.is_empty() {
@@ -33,8 +35,8 @@ pub(super) async fn append(store: &SqliteStore, rows: &[NewAuditRow], durability
     let remembered: Option<HashMap<TenantId, Head>> =
         tenants.iter().map(|t| Some((*t, pen.heads.get(t)?.clone()))).collect();
     let quick = match remembered {
-        Some(heads) => append_quickly(&mut pen.connection, &batch, heads).await?,
-        None => None,
+        Some(heads) if batch.len() <= STATEMENT_ROWS => append_quickly(&mut pen.connection, &batch, heads).await?,
+        _ => None,
     };
     let (answers, heads) = match quick {
         Some(done) => done,
@@ -108,53 +110,31 @@ async fn append_carefully(
     Ok((answers, heads))
 }
 
+/// One statement for up to [`STATEMENT_ROWS`] rows, prepared once for each number of them.
 async fn insert(connection: &mut SqliteConnection, linked: &[Linked<'_>]) -> sqlx::Result<()> {
-    if linked.is_empty() {
-        return Ok(());
+    for rows in linked.chunks(STATEMENT_ROWS) {
+        let mut query = QueryBuilder::<Sqlite>::new(
+            "INSERT INTO audit (tenant_id, seq, kind, actor_id, body, ts, trace_id, prev_anchor, chain_anchor,
+                                idempotency_key, ship) ",
+        );
+        query.push_values(rows, |mut columns, linked| {
+            let (row, at) = (linked.prepared.row, &linked.position);
+            columns
+                .push_bind(row.tenant.to_string())
+                .push_bind(at.seq)
+                .push_bind(&row.kind)
+                .push_bind(&row.actor)
+                .push_bind(&linked.prepared.body)
+                .push_bind(&linked.prepared.ts)
+                .push_bind(&row.trace_id)
+                .push_bind(&at.prev_anchor)
+                .push_bind(&at.chain_anchor)
+                .push_bind(&row.idempotency_key)
+                .push_bind(i64::from(row.ship));
+        });
+        query.build().execute(&mut *connection).await?;
     }
-    let query = match linked {
-        [one] => {
-            let (row, at) = (one.prepared.row, &one.position);
-            sqlx::query(
-                "INSERT INTO audit (tenant_id, seq, kind, actor_id, body, ts, trace_id, prev_anchor, chain_anchor,
-                                    idempotency_key, ship)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-            )
-            .bind(row.tenant.to_string())
-            .bind(at.seq)
-            .bind(row.kind.clone())
-            .bind(row.actor.clone())
-            .bind(one.prepared.body.clone())
-            .bind(one.prepared.ts.clone())
-            .bind(row.trace_id.clone())
-            .bind(at.prev_anchor.clone())
-            .bind(at.chain_anchor.clone())
-            .bind(row.idempotency_key.clone())
-            .bind(i64::from(row.ship))
-        }
-        many => {
-            let values: Vec<_> = many
-                .iter()
-                .map(|l| {
-                    let (row, at) = (l.prepared.row, &l.position);
-                    let id = (row.tenant, at.seq);
-                    let text = (&row.kind, &row.actor, &l.prepared.body, &l.prepared.ts, &row.trace_id);
-                    let seal = (&at.prev_anchor, &at.chain_anchor);
-                    let (kind, actor, body, ts, trace) = text;
-                    (id.0, id.1, kind, actor, body, ts, trace, seal.0, seal.1, &row.idempotency_key, u8::from(row.ship))
-                })
-                .collect();
-            sqlx::query(
-                "INSERT INTO audit (tenant_id, seq, kind, actor_id, body, ts, trace_id, prev_anchor, chain_anchor,
-                                    idempotency_key, ship)
-                 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-                        value ->> 7, value ->> 8, value ->> 9, value ->> 10
-                 FROM json_each(?1)",
-            )
-            .bind(to_json(&values))
-        }
-    };
-    query.execute(connection).await.map(|_| ())
+    Ok(())
 }
 
 pub(super) async fn read(store: &SqliteStore, tenant: TenantId, filter: &AuditFilter) -> Result<Vec<AuditRow>> {

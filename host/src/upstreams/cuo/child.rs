@@ -8,6 +8,7 @@
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid};
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -27,6 +28,12 @@ pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
 pub(super) const MAX_TOTAL_BYTES: u64 = 16 << 20;
 const MAX_LOG_LINE_BYTES: usize = 2 << 10;
 const MAX_LOG_BYTES: usize = 64 << 10;
+
+/// A fresh directory below `parent` that only this user can enter (0700); the default would follow the umask.
+pub(super) fn private_dir(parent: &Path) -> io::Result<TempDir> {
+    let private = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix("cyberos-cuo-").permissions(private).tempdir_in(parent)
+}
 
 pub(super) struct ChildProcess {
     pub stdin: Option<ChildStdin>,
@@ -65,13 +72,14 @@ impl ChildProcess {
         Ok(ChildProcess {
             stdin: child.stdin.take(),
             stdout: CappedLines::new(stdout, MAX_LINE_BYTES),
-            group: Some(Group { id, child, stderr: tokio::spawn(log_stderr(stderr)), reaped: false, work }),
+            group: Some(Group { id, child, stderr: tokio::spawn(log_stderr(stderr)), reaped: false, private: work }),
         })
     }
 
     /// The private directory; gone when the child is.
+    #[cfg(test)]
     pub fn work_dir(&self) -> &Path {
-        self.group().work.path()
+        self.group.as_ref().expect("the group is taken only when the child goes").private.path()
     }
 
     /// Its stdout to read, beside its group to watch.
@@ -85,10 +93,6 @@ impl ChildProcess {
         let mut group = self.group.take().expect("the group is taken only here and on drop");
         let _ = tokio::time::timeout(GRACE, group.exited()).await;
         group.end().await
-    }
-
-    fn group(&self) -> &Group {
-        self.group.as_ref().expect("the group is taken only when the child goes")
     }
 }
 
@@ -107,7 +111,9 @@ pub(super) struct Group {
     child: Child,
     stderr: JoinHandle<()>,
     reaped: bool,
-    work: TempDir,
+    /// Held so that it is removed last.
+    #[cfg_attr(not(test), expect(dead_code, reason = "dropping it is its use"))]
+    private: TempDir,
 }
 
 impl Group {

@@ -1,16 +1,26 @@
 //! The starter catalogue inside the binary, and its unpacked copy in the state directory.
 //!
-//! It is unpacked because skill components read skills through a preopened directory, and because the supervisor's
-//! child reads templates from disk. The copy is keyed by digest, private (0700) and appears whole or not at all.
+//! Listing, routing and our own supervisor read it in memory. It is unpacked for those who need files: skill components,
+//! which see skills through a preopened directory, and external supervisors. Unpacking takes hundreds of small files,
+//! so it belongs into the background of a first start. The copy is keyed by digest, private (0700) and appears whole
+//! or not at all.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 const PACK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/catalogue.pack"));
 const DIGEST: &str = env!("CYBEROS_CATALOGUE_DIGEST");
+
+/// Its files by path, in memory.
+pub(super) fn index() -> &'static BTreeMap<&'static str, &'static [u8]> {
+    static INDEX: OnceLock<BTreeMap<&str, &[u8]>> = OnceLock::new();
+    INDEX.get_or_init(|| files(PACK).collect())
+}
 
 /// The unpacked starter catalogue below `state_dir`; unpack it first when it is not there or is damaged.
 ///
@@ -19,13 +29,23 @@ pub fn ensure(state_dir: &Path) -> io::Result<PathBuf> {
     ensure_pack(state_dir, PACK, DIGEST)
 }
 
+/// Where [`ensure`] puts it, whether or not it is there yet.
+pub fn place(state_dir: &Path) -> PathBuf {
+    place_of(state_dir, DIGEST)
+}
+
+fn place_of(state_dir: &Path, digest: &str) -> PathBuf {
+    state_dir.join(format!("catalogue-{}", &digest[..16]))
+}
+
 fn ensure_pack(state_dir: &Path, pack: &[u8], digest: &str) -> io::Result<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(state_dir)?;
-    let target = state_dir.join(format!("catalogue-{}", &digest[..16]));
+    let target = place_of(state_dir, digest);
     if is_whole(&target, pack)? {
         return Ok(target);
     }
-    let fresh = tempfile::Builder::new().prefix(".catalogue-").tempdir_in(state_dir)?;
+    let private = fs::Permissions::from_mode(0o700);
+    let fresh = tempfile::Builder::new().prefix(".catalogue-").permissions(private).tempdir_in(state_dir)?;
     let unpacked = fresh.path().join("tree");
     fs::DirBuilder::new().mode(0o700).create(&unpacked)?;
     for (path, bytes) in files(pack) {
@@ -89,7 +109,10 @@ fn files(pack: &[u8]) -> impl Iterator<Item = (&str, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use crate::upstreams::cuo::catalogue::Catalogue;
+    use crate::upstreams::cuo::router;
+    use crate::upstreams::cuo::supervisor::run::Run;
+    use crate::upstreams::cuo::tree::Tree;
 
     const DIGEST: &str = "0123456789abcdef0123";
 
@@ -141,6 +164,78 @@ mod tests {
     fn what_the_binary_carries_can_be_unpacked() {
         let state = tempfile::tempdir().unwrap();
         let root = ensure(state.path()).unwrap();
-        assert_eq!(files(PACK).count() > 0, root.join("modules").is_dir());
+        assert_eq!(ships(), root.join("modules").is_dir());
+        // The copy on disk and the one in memory are the same catalogue.
+        let (unpacked, _) = Catalogue::load(&Tree::Disk(root));
+        let (packed, _) = Catalogue::load(&Tree::Starter);
+        assert_eq!((unpacked.personas, unpacked.skills), (packed.personas, packed.skills));
+    }
+
+    /// Was there a catalogue to pack? When there was, the pack must not be empty.
+    fn ships() -> bool {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../catalogue");
+        assert_eq!(source.is_dir(), files(PACK).next().is_some(), "the pack is not what {} holds", source.display());
+        source.is_dir()
+    }
+
+    /// Every workflow and every skill of the catalogue in the binary, with no inputs and with odd ones.
+    #[test]
+    fn every_workflow_and_skill_that_ships_can_be_run() {
+        let (catalogue, problems) = Catalogue::load(&Tree::Starter);
+        if !ships() {
+            return;
+        }
+        assert_eq!(problems, []);
+        assert_eq!(catalogue.active_personas().count(), 47);
+        let odd = serde_json::json!({
+            "title": "A | B", "risks": [{ "risk": "x", "owner": null }, "plain", 3], "decision": { "a": [1, { "b": 2 }] },
+            "context": "line\n\n## Not ours\n{{ 1 }}", "budget": 1e300, "artefact": false, "ngân sách": "một tỷ",
+        });
+        for inputs in [serde_json::json!({}), odd] {
+            for workflow in catalogue.workflows().filter(|w| w.runnable()) {
+                let out = tempfile::tempdir().unwrap();
+                let inputs = inputs.as_object().unwrap().clone();
+                let mut run = Run::prepare(&catalogue, workflow, inputs, out.path(), "00ff").unwrap();
+                while let Some(step) = run.advance() {
+                    step.unwrap_or_else(|e| panic!("{}: {e} {}", workflow.id(), e.detail()));
+                }
+                let result = run.finish();
+                let artefacts = result["final_artifacts"].as_array().unwrap();
+                assert!(!artefacts.is_empty(), "{}", workflow.id());
+                for artefact in artefacts {
+                    let text = artefact["text"].as_str().unwrap();
+                    assert!(text.starts_with("# ") && text.len() > 200, "{}: {text}", workflow.id());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn requests_in_two_languages_find_what_ships() {
+        let (catalogue, _) = Catalogue::load(&Tree::Starter);
+        if !ships() {
+            return;
+        }
+        for (query, expected) in [
+            (
+                "Architect a new payment routing system for Southeast Asian markets",
+                "chief-technology-officer/architect-new-system",
+            ),
+            ("viết một ADR về việc chọn cơ sở dữ liệu", "chief-technology-officer/adr-quick-capture"),
+            ("kiến trúc hệ thống thanh toán mới", "chief-technology-officer/architect-new-system"),
+            ("triage this incoming NDA", "chief-legal-officer/incoming-nda-triage"),
+            ("CFO: close the books for March", "chief-financial-officer/monthly-close"),
+            ("we need to handle a data subject access request", "chief-privacy-officer/data-subject-request-cycle"),
+            ("onboard a new hire next Monday", "chief-human-resources-officer/new-hire-onboarding"),
+            ("write the postmortem of last night's outage", "chief-technology-officer/post-incident-review"),
+        ] {
+            let routing = router::route(&catalogue, query);
+            let found = routing.matched.map(|m| format!("{}/{}", m.persona, m.workflow));
+            assert_eq!(found.as_deref(), Some(expected), "{query}: {}", routing.rationale);
+        }
+        for query in ["What did I commit yesterday?", "what is the weather in Hanoi", "tell me a joke"] {
+            let routing = router::route(&catalogue, query);
+            assert_eq!(routing.matched, None, "{query}: {}", routing.rationale);
+        }
     }
 }

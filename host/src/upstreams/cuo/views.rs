@@ -87,7 +87,7 @@ pub(super) fn workflow<'c>(catalogue: &'c Catalogue, params: &Value) -> Result<&
     let workflow = found
         .ok_or_else(|| CuoError::not_found("workflow of this persona", catalogue.workflows_like(persona, slug)))?;
     if !workflow.runnable() {
-        return Err(CuoError::invalid("This workflow was retired: it has no steps left to run."));
+        return Err(CuoError::invalid("This workflow was retired and can no longer be run."));
     }
     Ok(workflow)
 }

@@ -13,9 +13,8 @@ use std::path::{Path, PathBuf};
 
 use super::brief;
 use super::render::Renderer;
-use crate::upstreams::cuo::catalogue::{Catalogue, Step, Workflow};
+use crate::upstreams::cuo::catalogue::{Binding, Catalogue, Step, Workflow, document_name};
 use crate::upstreams::cuo::error::{CuoError, Failure};
-use crate::upstreams::cuo::reading::read_text;
 
 /// How much text of each artefact rides in the result. The result is one line of at most 1 MiB: when the whole is
 /// over that, all artefacts are cut further.
@@ -63,9 +62,9 @@ impl Run {
         output_dir: &Path,
         trace_id: &str,
     ) -> Result<Self, CuoError> {
-        let skill_root = catalogue.skill_root();
         for step in &workflow.skill_chain {
-            if !is_plain_name(&step.skill) || !skill_root.join(&step.skill).join("SKILL.md").is_file() {
+            if !is_plain_name(&step.skill) || !catalogue.tree.is_file(&format!("modules/skill/{}/SKILL.md", step.skill))
+            {
                 let shown: String = step.skill.chars().take(80).collect();
                 let message = format!("The workflow needs the skill {shown}, which this catalogue does not have.");
                 return Err(CuoError::failed(Failure::Blocked, message, Some(step.step), ""));
@@ -77,7 +76,7 @@ impl Run {
             output_dir: output_dir.to_owned(),
             trace_id: trace_id.to_owned(),
             date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
-            renderer: Renderer::new(skill_root),
+            renderer: Renderer::new(catalogue.tree.clone()),
             artefacts: Vec::new(),
             executed: 0,
             position: 0,
@@ -166,58 +165,53 @@ impl Run {
         Ok(())
     }
 
-    /// `inputs`, `previous`, `step`, `skill`, `workflow`, `date`, `trace_id`.
+    /// `inputs`, `previous`, `step`, `skill`, `workflow`, `date`, `trace_id`, as the catalogue's README describes them.
     fn variables(&self, step: &Step) -> Map<String, Value> {
         let previous: Map<String, Value> =
             self.artefacts.iter().map(|a| (a.name.clone(), a.text.as_str().into())).collect();
-        let workflow = json!({
-            "id": if self.workflow.slug.is_empty() { String::new() } else { self.workflow.id() },
-            "title": self.workflow.title,
-            "purpose": self.workflow.purpose,
-            "persona": self.workflow.persona,
-        });
         let mut variables = Map::new();
         variables.insert("inputs".into(), self.bound_inputs(step).into());
         variables.insert("previous".into(), previous.into());
         variables.insert("step".into(), step.step.into());
         variables.insert("skill".into(), step.skill.as_str().into());
-        variables.insert("workflow".into(), workflow);
+        // A skill that runs alone belongs to no workflow.
+        if !self.workflow.slug.is_empty() {
+            let Workflow { title, purpose, persona, .. } = &self.workflow;
+            let workflow = json!({ "id": self.workflow.id(), "title": title, "purpose": purpose, "persona": persona });
+            variables.insert("workflow".into(), workflow);
+        }
         variables.insert("date".into(), self.date.as_str().into());
         variables.insert("trace_id".into(), self.trace_id.as_str().into());
         variables
     }
 
-    /// The caller's inputs, with what `inputs_from` renames or takes from earlier steps. What a caller passed under the
-    /// very name stays.
+    /// The caller's inputs, with what `inputs_from` renames. An earlier document wins over an input of the same name; under
+    /// its own name it is in `previous` already, and joins the inputs only to take the place of one.
     fn bound_inputs(&self, step: &Step) -> Map<String, Value> {
         let mut inputs = self.inputs.clone();
-        for binding in &step.inputs_from {
-            if inputs.contains_key(&binding.to) {
-                continue;
-            }
-            let earlier = self.artefacts.iter().rev().find(|a| a.name == binding.from || a.skill == binding.from);
-            let value =
-                earlier.map(|a| Value::from(a.text.as_str())).or_else(|| self.inputs.get(&binding.from).cloned());
-            if let Some(value) = value {
-                inputs.insert(binding.to.clone(), value);
+        for Binding { to, from } in &step.inputs_from {
+            let earlier = self.artefacts.iter().rev().find(|a| a.name == *from || a.skill == *from);
+            if let Some(earlier) = earlier.filter(|_| to != from || inputs.contains_key(to)) {
+                inputs.insert(to.clone(), earlier.text.as_str().into());
+            } else if let Some(value) = self.inputs.get(from).filter(|_| !inputs.contains_key(to)) {
+                inputs.insert(to.clone(), value.clone());
             }
         }
         inputs
     }
 
     fn brief(&self, step: &Step) -> String {
-        let path = self.renderer.skill_file(&step.skill);
         // An unreadable SKILL.md still leaves the inputs and what came before.
-        let skill_md = read_text(&path).unwrap_or_default();
+        let skill_md = self.renderer.skill_md(&step.skill);
         let of = if self.workflow.slug.is_empty() { String::new() } else { format!(" of {}", self.workflow.id()) };
         let header = format!("Step {}{of}, {}, trace {}.", step.step, self.date, self.trace_id);
         let previous: Vec<String> = self.artefacts.iter().map(|a| a.name.clone()).collect();
         brief::write(&step.skill, &skill_md, &self.inputs, &previous, &header)
     }
 
-    /// `outputs_to`, else the skill's name; numbered when an earlier step has it.
+    /// `outputs_to`, else what the skill produces by default; numbered when an earlier step has that name.
     fn free_name(&self, step: &Step) -> String {
-        let wanted = step.outputs_to.as_deref().unwrap_or(&step.skill);
+        let wanted = step.outputs_to.clone().unwrap_or_else(|| document_name(&step.skill));
         let taken = |name: &str| self.artefacts.iter().any(|a| a.name == name);
         let numbered = (2u32..).map(|n| format!("{wanted}-{n}"));
         std::iter::once(wanted.to_owned()).chain(numbered).find(|name| !taken(name)).expect("some number is free")

@@ -1,0 +1,10 @@
+//! `list-tools` panics.
+
+mod common;
+use common::Declaration;
+
+fn list() -> Vec<Declaration> {
+    panic!("no list today")
+}
+
+lists!(list);

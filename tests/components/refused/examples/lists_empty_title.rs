@@ -1,0 +1,10 @@
+//! A tool without a title.
+
+mod common;
+use common::{Declaration, good};
+
+fn list() -> Vec<Declaration> {
+    vec![Declaration { title: " ".into(), ..good() }]
+}
+
+lists!(list);

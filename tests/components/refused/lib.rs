@@ -1,0 +1,1 @@
+//! Nothing here: the components are in `examples/`, a file each.
