@@ -205,8 +205,8 @@ pub async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
 /// Our errors keep what the operator needs in a part that callers never see; the operator may.
 pub fn operator(error: crate::error::Error) -> anyhow::Error {
     match error.log_detail() {
-        Some(detail) => anyhow::anyhow!("{error} ({detail})"),
-        None => anyhow::anyhow!("{error}"),
+        Some(detail) => anyhow::anyhow!("{error} {} ({detail})", error.hint_text()),
+        None => anyhow::anyhow!("{error} {}", error.hint_text()),
     }
 }
 

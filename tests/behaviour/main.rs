@@ -1,5 +1,6 @@
 //! How the bridge behaves, one module a behaviour.
 
+mod cli;
 mod store_audit;
 mod store_files;
 mod store_isolation;

@@ -211,6 +211,11 @@ impl Plugin {
     pub fn id(&self) -> &PluginId {
         &self.id
     }
+    /// The interfaces that the component asks its host for.
+    pub fn imports(&self) -> Vec<String> {
+        let component = self.pre.instance_pre().component().component_type();
+        component.imports(&self.engine).map(|(name, _)| name.to_string()).collect()
+    }
     /// What its calls' spans say: components carry no version of their own, so the start of the digest stands for one.
     pub fn version(&self) -> &str {
         &self.digest[..12]

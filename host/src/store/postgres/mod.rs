@@ -7,11 +7,13 @@
 
 mod audit;
 mod connect;
+mod inspect;
 mod listen;
 mod migrate;
 mod outbox;
 mod tasks;
 
+pub use inspect::{Inspection, inspect};
 pub use migrate::migrate;
 
 use async_trait::async_trait;
