@@ -22,9 +22,11 @@ use crate::model::PluginId;
 use crate::protocol::{PeerPolicy, Protocol, ServerInfo};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
+use crate::telemetry::Metrics;
 use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings, logs};
-use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings};
-use crate::upstreams::http::HttpUpstreams;
+use crate::transport::audit_rest;
+use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings, starter};
+use crate::upstreams::http::{HttpUpstreams, check_grant};
 use crate::upstreams::memory::Memory;
 
 pub const NAME: &str = "cyberos-mcp-bridge";
@@ -68,11 +70,26 @@ impl Bridge {
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Bridge> {
         let stop = CancellationToken::new();
-        let services = services(&settings, store.clone(), &stop)?;
-        let skills = services.cuo.as_ref().map(|cuo| cuo.skill_root());
+        let services = services(&settings, store.clone(), telemetry.metrics.clone(), &stop)?;
+        let skills = settings
+            .args
+            .cyberos_root
+            .clone()
+            .unwrap_or_else(|| starter::place(&settings.state_dir))
+            .join("modules/skill");
+        let (cuo, memory) = (services.cuo.clone(), services.memory.clone());
         let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")))
             .map_err(|e| anyhow::anyhow!("the sandbox cannot start: {e:#}"))?;
-        let (plugins, mut rejected) = load_plugins(&runtime, &settings, skills.as_deref()).await?;
+        let (plugins, mut rejected) = load_plugins(&runtime, &settings, &skills).await?;
+        // Unpacked and read before anybody asks, but nobody waits for it.
+        if let Some(cuo) = cuo {
+            tokio::spawn(async move {
+                cuo.catalogue().await;
+                if let Err(error) = cuo.root().await {
+                    tracing::error!(%error, detail = error.detail(), "the skills cannot be put where their tools look for them");
+                }
+            });
+        }
         let catalog = Arc::new(Catalog::default());
         rejected.extend(catalog.replace(plugins));
         for one in &rejected {
@@ -82,8 +99,15 @@ impl Bridge {
         for entry in catalog.all() {
             telemetry.metrics.know_tool(entry.tool.name.as_str(), entry.plugin.id().as_str());
         }
+        let shipped =
+            memory.is_remote().then(|| Arc::new(move || memory.outbox_filled()) as Arc<dyn Fn() + Send + Sync>);
         let audit = match settings.audit {
-            true => AuditLog::start(store.clone(), Some(settings.state_dir.join("spool")), telemetry.metrics.clone()),
+            true => AuditLog::start(
+                store.clone(),
+                Some(settings.state_dir.join("spool")),
+                telemetry.metrics.clone(),
+                shipped,
+            ),
             false => AuditLog::off(),
         };
         let observer = Arc::new(Observer { metrics: telemetry.metrics.clone(), tracer: telemetry.tracer.clone() });
@@ -131,6 +155,14 @@ impl Bridge {
         }
     }
 
+    /// The audit log's REST contract, where the log is ours to serve.
+    pub fn rest_routes(&self) -> axum::Router {
+        match self.settings.args.memory_endpoint {
+            None => audit_rest::router(self.store.clone(), self.identifier.clone()),
+            Some(_) => axum::Router::new(),
+        }
+    }
+
     /// Look for abandoned tasks, now and regularly.
     pub async fn keep_house(&self) -> anyhow::Result<()> {
         self.tasks.recover().await?;
@@ -173,8 +205,8 @@ pub async fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
 /// Our errors keep what the operator needs in a part that callers never see; the operator may.
 pub fn operator(error: crate::error::Error) -> anyhow::Error {
     match error.log_detail() {
-        Some(detail) => anyhow::anyhow!("{error} ({detail})"),
-        None => anyhow::anyhow!("{error}"),
+        Some(detail) => anyhow::anyhow!("{error} {} ({detail})", error.hint_text()),
+        None => anyhow::anyhow!("{error} {}", error.hint_text()),
     }
 }
 
@@ -247,10 +279,15 @@ pub fn cuo_settings(settings: &Settings) -> anyhow::Result<CuoSettings> {
     })
 }
 
-fn services(settings: &Settings, store: Arc<dyn Store>, stop: &CancellationToken) -> anyhow::Result<Services> {
+fn services(
+    settings: &Settings,
+    store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
+    stop: &CancellationToken,
+) -> anyhow::Result<Services> {
     let cuo = Cuo::new(cuo_settings(settings)?).context("the CUO catalogue cannot be opened")?;
     let memory = match &settings.args.memory_endpoint {
-        None => Memory::Embedded(store),
+        None => Memory::embedded(store),
         Some(endpoint) => {
             let token = match &settings.args.memory_token_file {
                 None => None,
@@ -260,18 +297,24 @@ fn services(settings: &Settings, store: Arc<dyn Store>, stop: &CancellationToken
                         .trim(),
                 )),
             };
-            let _ = (token, stop, endpoint);
-            Memory::Embedded(store)
+            Memory::remote(
+                endpoint,
+                token,
+                store,
+                stop.clone(),
+                Arc::new(move |event| metrics.audit_shipped(event.word())),
+            )
+            .map_err(|why| BadSetting::new(why.to_string()))?
         }
     };
-    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams, memory: Arc::new(memory) })
+    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory) })
 }
 
 /// The eight first-party components with exactly what each needs, then the operator's.
 async fn load_plugins(
     runtime: &Runtime,
     settings: &Settings,
-    skills: Option<&Path>,
+    skills: &Path,
 ) -> anyhow::Result<(Vec<Arc<Plugin>>, Vec<Rejected>)> {
     let (mut plugins, mut rejected) = (vec![], vec![]);
     let mut keep = |loaded: Result<Plugin, Rejected>| match loaded {
@@ -280,6 +323,12 @@ async fn load_plugins(
     };
     for embedded in Embedded::all() {
         keep(runtime.load_embedded(embedded, first_party(embedded.id, skills)).await);
+    }
+    for (plugin, grants) in &settings.plugins.plugins {
+        for (name, upstream) in &grants.upstreams {
+            check_grant(upstream)
+                .map_err(|why| BadSetting::new(format!("plugins.toml: plugins.{plugin}.upstreams.{name}: {why}")))?;
+        }
     }
     if let Some(directory) = &settings.args.plugins {
         for (id, path) in components(directory)? {
@@ -290,14 +339,14 @@ async fn load_plugins(
     Ok((plugins, rejected))
 }
 
-fn first_party(id: &str, skills: Option<&Path>) -> Grants {
+fn first_party(id: &str, skills: &Path) -> Grants {
     let mut grants = Grants::default();
     match id {
         "memory-read-audit" => grants.audit_read = true,
         "memory-append-audit" => grants.audit_append = true,
         "skill-list-catalog" => {
-            let directory = skills.map(|path| DirectoryGrant { host_path: path.to_owned(), writable: false });
-            grants.directories.extend(directory.map(|directory| ("/skills".into(), directory)));
+            let directory = DirectoryGrant { host_path: skills.to_owned(), writable: false };
+            grants.directories.insert("/skills".into(), directory);
         }
         _ => grants.cuo = true,
     }

@@ -153,6 +153,11 @@ impl Error {
         self.0.reason.class()
     }
 
+    /// What the reader should do.
+    pub fn hint_text(&self) -> &str {
+        self.0.hint.as_deref().unwrap_or(self.0.reason.default_hint())
+    }
+
     /// What the log may print beside the public text.
     pub fn log_detail(&self) -> Option<&str> {
         self.0.detail.as_deref()
@@ -176,7 +181,7 @@ impl Error {
         data.insert("class".into(), self.class().as_str().into());
         data.insert("reason".into(), self.0.reason.as_str().into());
         data.insert("trace_id".into(), trace_id.to_string().into());
-        data.insert("hint".into(), self.0.hint.as_deref().unwrap_or(self.0.reason.default_hint()).into());
+        data.insert("hint".into(), self.hint_text().into());
         data.extend(self.0.data.clone());
         PublicError { message: self.0.public.clone(), data }
     }

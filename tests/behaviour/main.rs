@@ -1,5 +1,6 @@
 //! How the bridge behaves, one module a behaviour.
 
+mod cli;
 mod confirmation;
 mod cors_and_hosts;
 mod handshake;

@@ -249,6 +249,14 @@ async fn an_edited_row_is_found(t: TestStore) {
         t.tamper(&format!("UPDATE audit SET {column} WHERE tenant_id = '{tenant}' AND seq = 3")).await;
         assert_eq!(check(&t, tenant).await, Some((3, FaultKind::Edited)), "{column}");
     }
+    // and when its anchor was made to fit, the next row does not follow it
+    let tenant = six_rows(&t).await;
+    let mut third = t.all_audit(tenant).await.remove(2);
+    third.kind = "other".into();
+    let anchor = third.expected_anchor();
+    let set = format!("kind = 'other', chain_anchor = '{anchor}'");
+    t.tamper(&format!("UPDATE audit SET {set} WHERE tenant_id = '{tenant}' AND seq = 3")).await;
+    assert_eq!(check(&t, tenant).await, Some((4, FaultKind::Unlinked)));
 }
 
 async fn a_deleted_row_is_found(t: TestStore) {

@@ -4,7 +4,7 @@ use bridge_tests::postgres::{Database, Login};
 use bridge_tests::stores::{TestStore, audit_row, owner, some_task, some_tenant};
 use cyberos_plugin_host::error::Error;
 use cyberos_plugin_host::model::TenantId;
-use cyberos_plugin_host::store::{Durability, PostgresStore, postgres};
+use cyberos_plugin_host::store::{Durability, NewAuditRow, PostgresStore, Store, postgres};
 use secrecy::ExposeSecret;
 use serde_json::json;
 use sqlx::postgres::{PgConnection, PgPoolOptions, PgRow};
@@ -135,11 +135,37 @@ async fn a_tenant_does_not_leak_to_the_next_user_of_a_connection() {
         let mut next = pool.acquire().await.unwrap();
         assert_eq!(count(&mut next, "audit").await, 0, "after {end}");
     }
-    // and the bridge's own pool keeps none: whoever asks next without a tenant sees nothing
-    let store = PostgresStore::connect(&database(&t).url(Login::Bridge), 2).await.unwrap();
-    let store: &dyn cyberos_plugin_host::store::Store = &store;
+}
+
+#[tokio::test]
+async fn the_stores_own_connections_keep_no_tenant() {
+    // given: one connection for everything but listening
+    let t = TestStore::postgres().await;
+    let (mine, other) = (some_tenant(), some_tenant());
+    let bridge = PostgresStore::connect(&database(&t).url(Login::Bridge), 2).await.unwrap();
+    let store: &dyn Store = &bridge;
+    let no_tenant = async || {
+        let set: Option<String> = sqlx::query_scalar("SELECT current_setting('auth.tenant_id', true)")
+            .fetch_one(bridge.pool())
+            .await
+            .unwrap();
+        set.unwrap_or_default().is_empty()
+    };
+    // when, then: after a write across tenants, a read, a failed write, and a call that was dropped half-way
+    let batch = [mine, other].map(|tenant| audit_row(tenant, "note", json!({})));
+    store.append_audit(&batch, Durability::Written).await.unwrap();
+    assert!(no_tenant().await, "after a write");
     assert_eq!(store.audit_head(mine).await.unwrap().unwrap().seq, 1);
-    assert!(store.audit_head(some_tenant()).await.unwrap().is_none());
+    assert!(no_tenant().await, "after a read");
+    let endless: String = (0..2000).map(|_| some_tenant().to_string()).collect();
+    let endless = NewAuditRow { idempotency_key: Some(endless), ..batch[0].clone() };
+    assert!(store.append_audit(&[endless], Durability::Written).await.is_err(), "too long for its index");
+    assert!(no_tenant().await, "after a failure");
+    for micros in (0..2000).step_by(100) {
+        let append = store.append_audit(&batch, Durability::Written);
+        let _ = tokio::time::timeout(Duration::from_micros(micros), append).await;
+        assert!(no_tenant().await, "after a call that was dropped");
+    }
 }
 
 #[tokio::test]

@@ -148,6 +148,7 @@ async fn calls_notice_nothing(endpoint: String) {
     let took = before.elapsed();
     assert!(took < Duration::from_secs(2), "a shutdown with a budget of 500 ms took {took:?}");
     assert_eq!(counts.exported.load(Ordering::Relaxed), 0);
+    assert_eq!(dropped + counts.lost.load(Ordering::Relaxed), 10_000, "every span is accounted for");
     record(&tracer, &trace, Outcome::Success, &[]);
     assert!(counts.dropped.load(Ordering::Relaxed) > dropped, "a late span is counted, not kept");
 }

@@ -193,8 +193,7 @@ impl<'b> Caller<'b> {
     /// Any bytes at all as one message; the answer, or `None` where there must be none (a notification).
     pub async fn say(&self, bytes: &[u8]) -> Reply {
         if self.bridge.is_stdio() {
-            self.bridge.line().send_bytes(bytes).await;
-            self.bridge.line().send_bytes(b"\n").await;
+            self.bridge.line().send_bytes(&[bytes, b"\n"].concat()).await;
             return Reply::of_line(self.bridge.line().next().await);
         }
         let answer = self.post(bytes.to_vec()).await;

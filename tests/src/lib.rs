@@ -13,4 +13,4 @@ pub mod tokens;
 pub use bridge::Bridge;
 pub use caller::{TENANT_A, TENANT_B};
 pub use reply::Reply;
-pub use setup::Setup;
+pub use setup::{Setup, bridge_binary};

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -142,11 +142,14 @@ impl Setup {
 
     /// The command line and environment, complete: nothing is taken from whoever runs the tests.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(binary());
+        let mut command = Command::new(bridge_binary());
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", self.home());
         command.arg("serve").arg(format!("--state-dir={}", self.state_dir().display()));
         if self.transport == Transport::Http {
-            command.args(["--transport=http", "--listen=127.0.0.1:0"]);
+            command.arg("--transport=http");
+            if !self.flags.iter().any(|flag| flag.starts_with("--listen=")) {
+                command.arg("--listen=127.0.0.1:0");
+            }
         }
         if self.bearer {
             command.arg(format!("--issuer={ISSUER}={}", self.keys_file().display()));
@@ -169,16 +172,12 @@ pub fn target() -> PathBuf {
     target.expect("tests run from a target directory").to_owned()
 }
 
-/// The binary that `cargo build --bins` made in the same profile as this test.
-pub fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        let test = std::env::current_exe().expect("a test has a path");
-        let profile = test.parent().and_then(Path::parent).expect("tests run from target/<profile>/deps");
-        let binary = profile.join("cyberos-mcp-bridge");
-        assert!(binary.is_file(), "{} is not built: run `cargo build --bins`", binary.display());
-        binary
-    })
+/// The binary under test, which `cargo build` puts two directories above this test's executable.
+pub fn bridge_binary() -> PathBuf {
+    let test = std::env::current_exe().expect("a running test has a path");
+    let path = test.ancestors().nth(2).expect("target/debug/deps/test").join("cyberos-mcp-bridge");
+    assert!(path.is_file(), "{} is not there: run `cargo build --bins` first", path.display());
+    path
 }
 
 /// A directory that takes with it whatever still runs from it: task workers outlive their bridge, as they should, but

@@ -56,8 +56,8 @@ impl Stdio {
 
     /// One line, as it is.
     pub async fn send(&self, line: &str) {
-        self.send_bytes(line.as_bytes()).await;
-        self.send_bytes(b"\n").await;
+        // In one go, or lines of requests that are sent at once would mix.
+        self.send_bytes(format!("{line}\n").as_bytes()).await;
     }
 
     pub async fn send_bytes(&self, bytes: &[u8]) {

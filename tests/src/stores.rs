@@ -39,7 +39,7 @@ pub struct TestStore {
 
 pub enum Place {
     Sqlite(TempDir),
-    Postgres(Database),
+    Postgres(Box<Database>),
 }
 
 impl TestStore {
@@ -52,7 +52,7 @@ impl TestStore {
     pub async fn postgres() -> Self {
         let database = Database::migrated().await;
         let store = PostgresStore::connect(&database.url(Login::Bridge), 6).await.expect("a migrated store opens");
-        TestStore { store: Arc::new(store), at: Place::Postgres(database) }
+        TestStore { store: Arc::new(store), at: Place::Postgres(Box::new(database)) }
     }
 
     pub fn sqlite_file(&self) -> PathBuf {

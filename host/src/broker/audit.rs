@@ -42,6 +42,8 @@ const QUEUE: usize = 1024;
 pub struct AuditLog {
     /// `None`: calls leave no rows. For measurements only.
     queue: Option<mpsc::Sender<Job>>,
+    /// Is there a memory service to ship public rows to?
+    ships: bool,
     plugin_version: &'static str,
 }
 
@@ -116,7 +118,8 @@ impl Subject {
             trace_id: self.trace.id.to_string(),
             // A task's end is written by whoever finds it ended; two finders must not write two rows.
             idempotency_key: self.task_id.as_ref().map(|id| format!("{kind}:{id}")),
-            ship: kind == INVOKED,
+            // Set when the row is handed over: the log knows whether there is anybody to ship to.
+            ship: false,
         }
     }
 }
@@ -131,16 +134,24 @@ pub struct Bracket {
 }
 
 impl AuditLog {
-    pub fn start(store: Arc<dyn Store>, spool: Option<PathBuf>, metrics: Arc<Metrics>) -> AuditLog {
+    /// `shipped`: told when rows for the memory service were put into the outbox; `None` when there is no such service.
+    pub fn start(
+        store: Arc<dyn Store>,
+        spool: Option<PathBuf>,
+        metrics: Arc<Metrics>,
+        shipped: Option<Arc<dyn Fn() + Send + Sync>>,
+    ) -> AuditLog {
         let (queue, jobs) = mpsc::channel(QUEUE);
-        tokio::spawn(write(store, Spool::open(spool), metrics, jobs));
-        AuditLog { queue: Some(queue), plugin_version: env!("CARGO_PKG_VERSION") }
+        let ships = shipped.is_some();
+        let writer = Writer { store, spool: Spool::open(spool), metrics, shipped };
+        tokio::spawn(writer.run(jobs));
+        AuditLog { queue: Some(queue), ships, plugin_version: env!("CARGO_PKG_VERSION") }
     }
 
     /// Record nothing.
     pub fn off() -> AuditLog {
         tracing::warn!("the audit log is off: calls leave no trace");
-        AuditLog { queue: None, plugin_version: env!("CARGO_PKG_VERSION") }
+        AuditLog { queue: None, ships: false, plugin_version: env!("CARGO_PKG_VERSION") }
     }
 
     /// Wait until everything that was handed over is written, for at most `budget`.
@@ -252,7 +263,7 @@ impl Bracket {
                 "duration_ms": duration_ms.round() as u64,
             });
             let Value::Object(body) = invoked else { unreachable!("it is an object literal") };
-            rows.push(self.subject.row(INVOKED, body));
+            rows.push(NewAuditRow { ship: self.log.ships, ..self.subject.row(INVOKED, body) });
         }
         let reads_only = self.subject.reads_only;
         let closing = self.log.send(rows, self.subject.durability(), false, reads_only).await?;
@@ -285,57 +296,71 @@ fn writer_gone() -> Error {
 }
 
 /// The one writer: takes whatever is waiting, commits it together, answers everybody.
-async fn write(store: Arc<dyn Store>, mut spool: Spool, metrics: Arc<Metrics>, mut jobs: mpsc::Receiver<Job>) {
-    let mut batch = Vec::with_capacity(BATCH);
-    loop {
-        let retry_spool = spool.is_waiting();
-        tokio::select! {
-            taken = jobs.recv_many(&mut batch, BATCH) => if taken == 0 { break },
-            () = tokio::time::sleep(spool.pause()), if retry_spool => {
-                spool.replay(store.as_ref()).await;
-                continue;
-            }
-        }
-        if batch.iter().all(|job: &Job| job.lazy) {
-            // Nobody is waiting yet: their closing rows are probably microseconds away.
-            let _ = tokio::time::timeout(LINGER, async {
-                while batch.len() < BATCH && batch.iter().all(|job| job.lazy) {
-                    if jobs.recv_many(&mut batch, BATCH).await == 0 {
-                        break;
-                    }
-                }
-            })
-            .await;
-        }
-        let (rows, started) = (batch.iter().map(|job| job.rows.len() as u64).sum(), Instant::now());
-        commit(store.as_ref(), &mut spool, batch.drain(..).collect()).await;
-        metrics.audit_committed(rows);
-        metrics.audit_appended(started.elapsed());
-    }
-    spool.replay(store.as_ref()).await;
+struct Writer {
+    store: Arc<dyn Store>,
+    spool: Spool,
+    metrics: Arc<Metrics>,
+    shipped: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-async fn commit(store: &dyn Store, spool: &mut Spool, batch: Vec<Job>) {
-    let durability = match batch.iter().any(|job| job.durability == Durability::Synced) {
-        true => Durability::Synced,
-        false => Durability::Written,
-    };
-    let rows: Vec<NewAuditRow> = batch.iter().flat_map(|job| job.rows.iter().cloned()).collect();
-    if rows.is_empty() {
-        batch.into_iter().for_each(|job| drop(job.done.send(Ok(()))));
-        return;
+impl Writer {
+    async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let retry_spool = self.spool.is_waiting();
+            tokio::select! {
+                taken = jobs.recv_many(&mut batch, BATCH) => if taken == 0 { break },
+                () = tokio::time::sleep(self.spool.pause()), if retry_spool => {
+                    self.spool.replay(self.store.as_ref()).await;
+                    continue;
+                }
+            }
+            if batch.iter().all(|job: &Job| job.lazy) {
+                // Nobody is waiting yet: their closing rows are probably microseconds away.
+                let _ = tokio::time::timeout(LINGER, async {
+                    while batch.len() < BATCH && batch.iter().all(|job| job.lazy) {
+                        if jobs.recv_many(&mut batch, BATCH).await == 0 {
+                            break;
+                        }
+                    }
+                })
+                .await;
+            }
+            self.commit(std::mem::take(&mut batch)).await;
+        }
+        self.spool.replay(self.store.as_ref()).await;
     }
-    match store.append_audit(&rows, durability).await {
-        // A row whose key was there before was written by somebody else who found the same end: that is as good.
-        Ok(_) => batch.into_iter().for_each(|job| drop(job.done.send(Ok(())))),
-        Err(error) => {
-            tracing::warn!(error = ?error, rows = rows.len(), "the audit log cannot be written");
-            for job in batch {
-                let answer = match job.spoolable {
-                    true => spool.keep(&job.rows),
-                    false => Err(error.clone()),
-                };
-                let _ = job.done.send(answer);
+
+    async fn commit(&mut self, batch: Vec<Job>) {
+        let durability = match batch.iter().any(|job| job.durability == Durability::Synced) {
+            true => Durability::Synced,
+            false => Durability::Written,
+        };
+        let rows: Vec<NewAuditRow> = batch.iter().flat_map(|job| job.rows.iter().cloned()).collect();
+        if rows.is_empty() {
+            batch.into_iter().for_each(|job| drop(job.done.send(Ok(()))));
+            return;
+        }
+        let started = Instant::now();
+        match self.store.append_audit(&rows, durability).await {
+            // A row whose key was there before was written by somebody else who found the same end: that is as good.
+            Ok(_) => {
+                batch.into_iter().for_each(|job| drop(job.done.send(Ok(()))));
+                self.metrics.audit_committed(rows.len() as u64);
+                self.metrics.audit_appended(started.elapsed());
+                if let Some(shipped) = self.shipped.as_ref().filter(|_| rows.iter().any(|row| row.ship)) {
+                    shipped();
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error = ?error, rows = rows.len(), "the audit log cannot be written");
+                for job in batch {
+                    let answer = match job.spoolable {
+                        true => self.spool.keep(&job.rows),
+                        false => Err(error.clone()),
+                    };
+                    let _ = job.done.send(answer);
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! `serve`: one bridge behind one transport, until its clients or the operator end it.
 
 use anyhow::Context;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,12 @@ pub async fn run(args: SettingsArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn over_stdio(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<()> {
+    if std::io::stdin().is_terminal() {
+        eprintln!(
+            "{0}: waiting for an MCP client on standard input; to try tools by hand, end this (^D) and run `{0} tools list`",
+            app::NAME
+        );
+    }
     let settings = StdioSettings {
         policy: bridge.policy(false),
         max_line_bytes: bridge.settings.args.max_line_bytes,
@@ -83,7 +90,7 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
         }),
         metrics: Arc::new(move || shown.render()),
         count: Arc::new(move |route, status| counted.http_request(route, status)),
-        beside: axum::Router::new(),
+        beside: bridge.rest_routes(),
     };
     announce(bridge, address);
     server.serve(listener, stop).await.context("http")

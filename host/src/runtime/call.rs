@@ -85,6 +85,7 @@ impl Plugin {
             Ok(permit) => permit,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
+        self.directories_ready().await;
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         let limits = &self.grants().limits;
         let mut store = match self.store(call) {
@@ -116,11 +117,16 @@ impl Plugin {
 
     /// A fresh store with everything that bounds the call.
     pub(super) fn store(&self, call: PluginCall) -> Result<Store<CallState>> {
+        let output = Capture::new(self.grants().limits.log_bytes);
+        let wasi = self.wasi(&output)?;
+        Ok(self.store_with(call, wasi, output))
+    }
+
+    pub(super) fn store_with(&self, call: PluginCall, wasi: WasiCtx, output: Capture) -> Store<CallState> {
         let grants = self.grants();
         let limits = &grants.limits;
-        let output = Capture::new(limits.log_bytes);
         let state = CallState {
-            wasi: self.wasi(&output)?,
+            wasi,
             table: table(),
             limiter: Limiter::new(limits),
             output,
@@ -144,7 +150,7 @@ impl Plugin {
             slices += 1;
             Ok(UpdateDeadline::YieldCustom(1, clock.pause(slices)))
         });
-        Ok(store)
+        store
     }
 
     /// From what the guest returned to what the caller gets.
@@ -155,13 +161,18 @@ impl Plugin {
     ) -> Result<ToolResult> {
         match returned {
             Ok(result) => super::convert::tool_result(result, self.grants().limits.output_bytes),
-            Err(error) => Err(match (error, store.data_mut().blame.take()) {
-                (wit::ToolError::Unavailable(_), Some(ours)) => ours,
-                (wit::ToolError::InvalidInput(text), _) => Error::new(Reason::InvalidParams, sentence(&text)),
-                (wit::ToolError::Denied(text), _) => Error::new(Reason::ToolDenied, sentence(&text)),
-                (wit::ToolError::Unavailable(text), None) => Error::new(Reason::BadResponse, sentence(&text)),
-                (wit::ToolError::Internal(text), _) => Error::new(Reason::ToolFailed, "The tool failed.").detail(text),
-            }),
+            Err(error) => {
+                let told = match error {
+                    wit::ToolError::InvalidInput(text) => Error::new(Reason::InvalidParams, sentence(&text))
+                        .hint("Correct the arguments as the message says, then call again."),
+                    wit::ToolError::Denied(text) => Error::new(Reason::ToolDenied, sentence(&text)),
+                    wit::ToolError::Unavailable(text) => Error::new(Reason::BadResponse, sentence(&text)),
+                    wit::ToolError::Internal(text) => Error::new(Reason::ToolFailed, "The tool failed.").detail(text),
+                };
+                // Passing on a failure of the host's: the host's own words know more, the hint above all.
+                let ours = store.data_mut().blame.take();
+                Err(ours.filter(|ours| ours.class() == told.class()).unwrap_or(told))
+            }
         }
     }
 

@@ -35,6 +35,11 @@ pub fn engine() -> wasmtime::Result<(Engine, Arc<Clock>)> {
     Ok((engine, clock))
 }
 
+/// Can the kernel tell which pages a call has touched? Without it a fresh instance costs about three times as much.
+pub fn has_pagemap_scan() -> bool {
+    PoolingAllocationConfig::is_pagemap_scan_available()
+}
+
 fn pool() -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(256)
@@ -49,7 +54,7 @@ fn pool() -> PoolingAllocationConfig {
     // Resetting a slot by scanning the page map keeps its pages resident: a fresh instance costs a third, and two
     // threads do not fight over the address space. Where the kernel cannot do it, a large resident set would be
     // cleared by hand each time, so keep that small.
-    if PoolingAllocationConfig::is_pagemap_scan_available() {
+    if has_pagemap_scan() {
         pool.pagemap_scan(Enabled::Yes).linear_memory_keep_resident(1 << 20).table_keep_resident(1 << 20);
     } else {
         pool.pagemap_scan(Enabled::No).linear_memory_keep_resident(64 << 10).table_keep_resident(64 << 10);

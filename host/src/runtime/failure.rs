@@ -12,8 +12,6 @@ use crate::error::{Error, Reason};
 /// Raised by the host itself to end a guest; travels through wasmtime and is recognised by type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// It asked for more linear memory or table elements than its limit.
-    OutOfMemory,
     /// It called host functions more often than its limit.
     TooManyHostCalls,
 }
@@ -21,7 +19,6 @@ pub enum Stop {
 impl std::fmt::Display for Stop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Stop::OutOfMemory => "memory limit reached",
             Stop::TooManyHostCalls => "host call limit reached",
         })
     }
@@ -53,7 +50,6 @@ pub fn explain(error: &wasmtime::Error, evidence: Evidence) -> Error {
 fn reason(error: &wasmtime::Error, evidence: Evidence) -> Reason {
     if let Some(stop) = error.downcast_ref::<Stop>() {
         return match stop {
-            Stop::OutOfMemory => Reason::OutOfMemory,
             Stop::TooManyHostCalls => Reason::HostCallLimit,
         };
     }

@@ -17,7 +17,7 @@ mod plugin;
 
 pub use call::{Ended, PluginCall};
 pub use embedded::Embedded;
-pub use engine::MAX_CALLS;
+pub use engine::{MAX_CALLS, has_pagemap_scan};
 pub use plugin::{Plugin, Rejected, Why};
 
 use std::path::Path;
@@ -37,6 +37,11 @@ pub struct Services {
     pub cuo: Option<Arc<Cuo>>,
     pub http: HttpUpstreams,
     pub memory: Arc<Memory>,
+}
+
+/// Can compiled components be kept in this directory? It is created if need be.
+pub fn check_compiled_cache(directory: &Path) -> std::io::Result<()> {
+    cache::Cache::open(directory).map(|_| ())
 }
 
 /// One per process.

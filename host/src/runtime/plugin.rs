@@ -62,8 +62,6 @@ pub enum Why {
     NoTools(String),
     #[error("{0}")]
     BadTool(String),
-    #[error("its directory {0} cannot be opened; check the path and its permissions")]
-    BadDirectory(String),
 }
 
 impl Why {
@@ -76,7 +74,6 @@ impl Why {
             Why::WrongWorld(_) => "wrong_world",
             Why::NoTools(_) => "no_tools",
             Why::BadTool(_) => "bad_tool",
-            Why::BadDirectory(_) => "bad_directory",
         }
     }
 }
@@ -133,7 +130,7 @@ impl Plugin {
     }
 
     async fn describe(&self) -> Result<Vec<Tool>, Why> {
-        let mut store = self.describing_store().map_err(|e| Why::NoTools(format!("{e:?}")))?;
+        let mut store = self.describing_store();
         let _running = self.clock.run();
         let listing = async {
             let plugin = self.pre.instantiate_async(&mut store).await?;
@@ -161,12 +158,14 @@ impl Plugin {
         Ok(tools)
     }
 
-    /// A store in which every host function refuses: describing is not calling.
-    fn describing_store(&self) -> Result<Store<CallState>> {
-        let mut store = self.store(super::call::describing_call(DESCRIBE_TIME))?;
+    /// A store in which every host function refuses and nothing is granted: describing is not calling.
+    fn describing_store(&self) -> Store<CallState> {
+        let wasi = WasiCtx::builder().build();
+        let output = Capture::new(self.grants.limits.log_bytes);
+        let mut store = self.store_with(super::call::describing_call(DESCRIBE_TIME), wasi, output);
         store.data_mut().host_calls_left = 0;
         store.set_fuel(DESCRIBE_FUEL).expect("the engine counts fuel");
-        Ok(store)
+        store
     }
 
     /// Wait for a turn: first among this plugin's calls, so that one busy plugin cannot fill the whole house.
@@ -180,6 +179,16 @@ impl Plugin {
             Error::new(Reason::Busy, "Too many calls of this tool are running.")
                 .with("retry_after_ms", PATIENCE.as_millis() as u64)
         })
+    }
+
+    /// The built-in catalogue is unpacked in the background at the first start; a call that is earlier waits for it.
+    pub(super) async fn directories_ready(&self) {
+        if let Some(cuo) = &self.services.cuo
+            && self.grants.directories.values().any(|directory| !directory.host_path.exists())
+        {
+            // Should it fail, opening the directory says so.
+            let _ = cuo.root().await;
+        }
     }
 
     /// Nothing inherited, nothing but what was granted.
@@ -201,6 +210,11 @@ impl Plugin {
 
     pub fn id(&self) -> &PluginId {
         &self.id
+    }
+    /// The interfaces that the component asks its host for.
+    pub fn imports(&self) -> Vec<String> {
+        let component = self.pre.instance_pre().component().component_type();
+        component.imports(&self.engine).map(|(name, _)| name.to_string()).collect()
     }
     /// What its calls' spans say: components carry no version of their own, so the start of the digest stands for one.
     pub fn version(&self) -> &str {

@@ -28,6 +28,8 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 /// Where spans went; totals since the start.
 #[derive(Debug, Default)]
 pub struct SpanCounts {
+    /// Queued, whatever became of them.
+    pub accepted: AtomicU64,
     pub exported: AtomicU64,
     /// Never queued: the queue was full or the worker had stopped.
     pub dropped: AtomicU64,
@@ -50,9 +52,11 @@ pub struct Queue {
 
 impl Queue {
     pub fn push(&self, span: SpanData) {
-        if self.sender.try_send(span).is_err() {
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+        let fate = match self.sender.try_send(span) {
+            Ok(()) => &self.counts.accepted,
+            Err(_) => &self.counts.dropped,
+        };
+        fate.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -60,7 +64,6 @@ pub struct Worker {
     stop: CancellationToken,
     task: JoinHandle<()>,
     counts: Arc<SpanCounts>,
-    queue: Sender<SpanData>,
 }
 
 impl Worker {
@@ -77,8 +80,8 @@ impl Worker {
             said: None,
             said_missing: 0,
         };
-        let queue = Queue { sender: sender.clone(), counts: counts.clone() };
-        (queue, Worker { stop, task: tokio::spawn(carrier.run()), counts, queue: sender })
+        let queue = Queue { sender, counts: counts.clone() };
+        (queue, Worker { stop, task: tokio::spawn(carrier.run()), counts })
     }
 
     /// Send what is queued, within `budget`.
@@ -86,8 +89,10 @@ impl Worker {
         self.stop.cancel();
         if tokio::time::timeout(budget, &mut self.task).await.is_err() {
             self.task.abort();
-            let waiting = (self.queue.max_capacity() - self.queue.capacity()) as u64;
-            self.counts.lost.fetch_add(waiting, Ordering::Relaxed);
+            let _ = (&mut self.task).await;
+            let settled = self.counts.exported.load(Ordering::Relaxed) + self.counts.lost.load(Ordering::Relaxed);
+            let left = self.counts.accepted.load(Ordering::Relaxed).saturating_sub(settled);
+            self.counts.lost.fetch_add(left, Ordering::Relaxed);
         }
         let missing = self.counts.missing();
         if missing > 0 {

@@ -3,12 +3,16 @@
 //! Never writes to stdout, which belongs to the stdio transport. One event is one line whatever it holds: a value
 //! from outside cannot forge a line or steer a terminal. A closed stderr is no reason to fail.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::str::FromStr;
 use std::sync::Once;
 use tracing::Subscriber;
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 use super::StartError;
 
@@ -55,9 +59,22 @@ where
         .map_err(|e| StartError::LogFilter { filter: filter.into(), why: e.to_string() })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(OneLine { out, colours });
     Ok(match format {
-        LogFormat::Text => Box::new(builder.with_ansi(colours).finish()),
+        LogFormat::Text => {
+            Box::new(builder.with_ansi(colours).fmt_fields(debug_fn(write_field).delimited(" ")).finish())
+        }
         LogFormat::Json => Box::new(builder.json().flatten_event(true).with_ansi(false).finish()),
     })
+}
+
+/// The crate's own field formatter lets escape sequences in `%values` through to the terminal.
+fn write_field(out: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    if field.name() != "message" {
+        write!(out, "{}=", field.name())?;
+    }
+    for c in format!("{value:?}").chars() {
+        if is_steering(c) { escape_into(out, c)? } else { out.write_char(c)? }
+    }
+    Ok(())
 }
 
 /// A panic is logged like everything else; by default it would be several raw lines.
@@ -106,9 +123,9 @@ impl<W: Write> Write for OneLineWriter<W> {
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let mut safe = String::with_capacity(line.len() + 1);
         for c in line.chars() {
-            // With colours on, the formatter's own escape sequences pass; it has already escaped those in values.
+            // With colours on, the formatter's own escape sequences pass; those in values are escaped already.
             if is_steering(c) && !(c == '\x1b' && self.colours) {
-                safe.extend(c.escape_default());
+                escape_into(&mut safe, c).expect("a string takes every character");
             } else {
                 safe.push(c);
             }
@@ -121,6 +138,16 @@ impl<W: Write> Write for OneLineWriter<W> {
     fn flush(&mut self) -> io::Result<()> {
         let _ = self.out.flush();
         Ok(())
+    }
+}
+
+/// Written so that the result is as good inside a JSON string as in text.
+fn escape_into(out: &mut impl fmt::Write, c: char) -> fmt::Result {
+    match c {
+        '\n' => out.write_str("\\n"),
+        '\r' => out.write_str("\\r"),
+        '\t' => out.write_str("\\t"),
+        c => write!(out, "\\u{:04x}", u32::from(c)),
     }
 }
 

@@ -41,6 +41,8 @@ pub struct CallRecord<'a> {
 /// Every instrument. Recording takes no lock of ours and, beside the tenant's name, allocates nothing.
 pub struct Metrics {
     registry: Registry,
+    /// Kept, because the instruments go silent when the last provider is dropped.
+    _provider: SdkMeterProvider,
     meter: Meter,
     tools: ArcSwap<HashMap<String, Arc<ToolLabels>>>,
     unknown: Arc<ToolLabels>,
@@ -53,6 +55,7 @@ pub struct Metrics {
     tasks_ended: Counter<u64>,
     audit_append: Histogram<f64>,
     audit_batch: Histogram<u64>,
+    audit_shipped: Counter<u64>,
     host_call_denials: Counter<u64>,
     plugins_loaded: Counter<u64>,
     plugins_rejected: Counter<u64>,
@@ -106,10 +109,16 @@ impl Metrics {
                 APPEND_SECONDS,
             ),
             audit_batch: sizes("cyberos.bridge.audit.batch.size", "{row}", "Audit rows per commit.", BATCH_ROWS),
+            audit_shipped: count(
+                "cyberos.bridge.audit.shipped",
+                "{row}",
+                "Audit rows for the memory service, by fate.",
+            ),
             host_call_denials: count("cyberos.bridge.host_call.denials", "{call}", "Host calls refused by policy."),
             plugins_loaded: count("cyberos.bridge.plugins.loaded", "{plugin}", "Plugins loaded, swaps included."),
             plugins_rejected: count("cyberos.bridge.plugins.rejected", "{plugin}", "Plugins refused at load."),
             http_requests: count("cyberos.bridge.http.requests", "{request}", "HTTP requests, by route and status."),
+            _provider: provider.clone(),
             meter,
             registry,
         }
@@ -183,6 +192,11 @@ impl Metrics {
             .with_description("Audit rows that wait to be shipped to the memory service.")
             .with_callback(move |gauge| gauge.observe(depth(), &[]))
             .build();
+    }
+
+    /// One attempt to ship a row: `shipped`, `retried` or `given_up`.
+    pub fn audit_shipped(&self, fate: &'static str) {
+        self.audit_shipped.add(1, &[KeyValue::new("fate", fate)]);
     }
 
     /// `import` is the WIT interface, `why` the word of its error, such as `host-not-allowed`.

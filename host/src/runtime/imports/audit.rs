@@ -6,13 +6,9 @@ use crate::error::Error;
 use crate::runtime::bindings::cyberos::plugin::audit_append::{self, AuditError, Position};
 use crate::runtime::bindings::cyberos::plugin::audit_read::{self, Query};
 use crate::runtime::call::CallState;
-use crate::upstreams::memory::{Append, ReadQuery};
+use crate::upstreams::memory::{Append, ReadQuery, check_kind, check_not_reserved};
 
 const MAX_BODY_BYTES: usize = 64 << 10;
-const MAX_KIND_CHARS: usize = 128;
-
-/// Kinds that only the bridge writes: a plugin must not be able to forge the record of a call.
-const RESERVED: [&str; 2] = ["mcp.", "plugin."];
 
 impl audit_append::Host for CallState {
     async fn append(&mut self, kind: String, body: String) -> wasmtime::Result<Result<Position, AuditError>> {
@@ -20,7 +16,7 @@ impl audit_append::Host for CallState {
         if !self.call.cleared_to_append {
             return Ok(Err(AuditError::NotCleared));
         }
-        if let Err(why) = check_kind(&kind) {
+        if let Err(why) = check_kind(&kind).and_then(|()| check_not_reserved(&kind)) {
             return Ok(Err(AuditError::Invalid(why)));
         }
         if body.len() > MAX_BODY_BYTES {
@@ -77,16 +73,5 @@ impl CallState {
     fn idempotency_key(&mut self) -> String {
         self.appends += 1;
         format!("{}-{}-{}", self.call.trace.id, hex::encode(self.call.trace.span), self.appends)
-    }
-}
-
-fn check_kind(kind: &str) -> Result<(), String> {
-    let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'.');
-    if kind.is_empty() || kind.len() > MAX_KIND_CHARS || !kind.bytes().all(good) {
-        return Err(format!("kind is not 1 to {MAX_KIND_CHARS} characters of a-z, 0-9, _ and ."));
-    }
-    match RESERVED.iter().find(|prefix| kind.starts_with(**prefix)) {
-        Some(prefix) => Err(format!("kinds that start with {prefix} are written by the bridge itself")),
-        None => Ok(()),
     }
 }

@@ -20,11 +20,11 @@ impl Host for CallState {
             let text = error.to_string();
             let told = match &error {
                 cuo::CuoError::UnknownMethod => return CuoError::UnknownMethod,
-                cuo::CuoError::InvalidParams { .. } => return CuoError::InvalidParams(text),
+                cuo::CuoError::InvalidParams { .. } => CuoError::InvalidParams(text),
                 cuo::CuoError::Unavailable { .. } => CuoError::Unavailable(text),
                 cuo::CuoError::Failed { .. } => CuoError::Failed(text),
             };
-            // The plugin gets the public text; if it passes the failure on, the caller gets this very error.
+            // The plugin gets the public text; if it passes the failure on, the caller gets this very error, with its hint.
             self.blame(error.into());
             told
         }))

@@ -7,11 +7,13 @@
 
 mod audit;
 mod connect;
+mod inspect;
 mod listen;
 mod migrate;
 mod outbox;
 mod tasks;
 
+pub use inspect::{Inspection, inspect};
 pub use migrate::migrate;
 
 use async_trait::async_trait;
@@ -53,6 +55,11 @@ impl PostgresStore {
         Ok(PostgresStore { pool, bells, listener })
     }
 
+    /// The connections, all in the application role: for `doctor` and for tests of isolation.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
     /// A transaction that sees this tenant's rows only, opened in one round trip.
     async fn begin(&self, tenant: TenantId, durability: Durability) -> Result<Transaction<'static, Postgres>> {
         // Written: the bridge may die, the server's memory holds it. Only the audit log's read-only rows ask for that.
@@ -62,7 +69,12 @@ impl PostgresStore {
         };
         // Safe to build: a UUID prints as hex digits and dashes.
         let sql = format!("BEGIN; {commit} SELECT set_config('auth.tenant_id', '{tenant}', true)");
-        self.pool.begin_with(AssertSqlSafe(sql)).await.map_err(unavailable)
+        // In a task of its own, because sqlx 0.9 counts the transaction only when BEGIN was answered: a future dropped
+        // before that would hand the connection back with the transaction open and the tenant set.
+        let pool = self.pool.clone();
+        let begun = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(sql)).await });
+        let begun = begun.await.unwrap_or_else(|ended| Err(sqlx::Error::Io(std::io::Error::other(ended))));
+        begun.map_err(unavailable)
     }
 
     /// One statement for one tenant.

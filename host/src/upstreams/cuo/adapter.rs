@@ -16,8 +16,8 @@ use super::catalogue::Workflow;
 use super::child::{ChildProcess, MAX_TOTAL_BYTES};
 use super::error::{CuoError, Failure};
 use super::lines::Line;
-use super::reading::read_text;
 use super::supervisor::run::artefact_json;
+use super::tree::read_text;
 use crate::error::Reason;
 use crate::model::{Progress, ProgressSink};
 

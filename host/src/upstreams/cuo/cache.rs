@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::catalogue::{Catalogue, Problem};
+use super::tree::Tree;
 
 /// How old an answer may be when its files have changed since.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 pub struct CatalogueCache {
-    root: PathBuf,
+    tree: Tree,
     look_again: Duration,
     current: ArcSwapOption<Reading>,
     /// Held by whoever reads; the others answer from what is there.
@@ -35,8 +36,8 @@ pub struct Reading {
 }
 
 impl CatalogueCache {
-    pub fn new(root: PathBuf) -> Self {
-        CatalogueCache { root, look_again: LOOK_AGAIN, current: ArcSwapOption::empty(), reader: Mutex::new(()) }
+    pub fn new(tree: Tree) -> Self {
+        CatalogueCache { tree, look_again: LOOK_AGAIN, current: ArcSwapOption::empty(), reader: Mutex::new(()) }
     }
 
     /// The catalogue, at most two seconds behind its files. Waits for the disk only the first time and after a change.
@@ -58,23 +59,26 @@ impl CatalogueCache {
                 guard
             }
         };
-        let root = self.root.clone();
+        let tree = self.tree.clone();
         let before = self.current.load_full();
-        let reading = tokio::task::spawn_blocking(move || look(&root, before)).await.expect("reading does not panic");
+        let reading = tokio::task::spawn_blocking(move || look(&tree, before)).await.expect("reading does not panic");
         self.current.store(Some(Arc::clone(&reading)));
         reading
     }
 }
 
-fn look(root: &Path, before: Option<Arc<Reading>>) -> Arc<Reading> {
-    let fingerprint = fingerprint(root);
+fn look(tree: &Tree, before: Option<Arc<Reading>>) -> Arc<Reading> {
+    let fingerprint = match tree {
+        Tree::Disk(root) => fingerprint(root),
+        Tree::Starter => 0,
+    };
     if let Some(before) = &before
         && before.fingerprint == fingerprint
     {
         *before.looked.lock().expect("no holder panics") = Instant::now();
         return Arc::clone(before);
     }
-    let (catalogue, problems) = Catalogue::load(root);
+    let (catalogue, problems) = Catalogue::load(tree);
     for problem in &problems {
         tracing::warn!(path = %problem.path.display(), "catalogue: {}", problem.what);
     }
@@ -129,7 +133,8 @@ mod tests {
     async fn an_edited_file_is_seen_and_an_unchanged_tree_is_not_read_again() {
         // given
         let tree = sample::tree();
-        let cache = CatalogueCache { look_again: Duration::ZERO, ..CatalogueCache::new(tree.path().to_owned()) };
+        let cache =
+            CatalogueCache { look_again: Duration::ZERO, ..CatalogueCache::new(Tree::Disk(tree.path().to_owned())) };
         let first = cache.get().await;
         assert!(Arc::ptr_eq(&first, &cache.get().await));
         // when
@@ -147,7 +152,7 @@ mod tests {
     #[tokio::test]
     async fn within_two_seconds_the_disk_is_left_alone() {
         let tree = sample::tree();
-        let cache = CatalogueCache::new(tree.path().to_owned());
+        let cache = CatalogueCache::new(Tree::Disk(tree.path().to_owned()));
         let first = cache.get().await;
         fs::remove_dir_all(tree.path().join("modules/skill")).unwrap();
         assert!(Arc::ptr_eq(&first, &cache.get().await));
@@ -156,7 +161,8 @@ mod tests {
     #[tokio::test]
     async fn a_tree_that_vanishes_for_a_moment_does_not_empty_the_catalogue() {
         let tree = sample::tree();
-        let cache = CatalogueCache { look_again: Duration::ZERO, ..CatalogueCache::new(tree.path().to_owned()) };
+        let cache =
+            CatalogueCache { look_again: Duration::ZERO, ..CatalogueCache::new(Tree::Disk(tree.path().to_owned())) };
         cache.get().await;
         fs::rename(tree.path().join("modules"), tree.path().join("away")).unwrap();
         assert!(cache.get().await.catalogue.workflows().next().is_some());

@@ -5,16 +5,16 @@
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use super::tree::Tree;
 use super::{reading, router, text};
 
 /// Everything under one root, as of one reading.
 #[derive(Debug, Default)]
 pub struct Catalogue {
-    /// The directory that holds `modules/`.
-    pub root: PathBuf,
+    pub tree: Tree,
     /// By slug. An extinct persona is here with no workflows.
     pub personas: BTreeMap<String, Persona>,
     /// By name (the folder's).
@@ -105,14 +105,14 @@ pub struct Problem {
 }
 
 impl Catalogue {
-    /// Read `<root>/modules/{cuo,skill}`. Never fails: what cannot be read is a [`Problem`], and an absent tree is an
+    /// Read `modules/{cuo,skill}`. Never fails: what cannot be read is a [`Problem`], and an absent tree is an
     /// empty catalogue with one.
-    pub fn load(root: &Path) -> (Catalogue, Vec<Problem>) {
-        reading::load(root)
+    pub fn load(tree: &Tree) -> (Catalogue, Vec<Problem>) {
+        reading::load(tree)
     }
 
-    pub(super) fn of(root: PathBuf, personas: BTreeMap<String, Persona>, skills: BTreeMap<String, Skill>) -> Self {
-        Catalogue { root, personas, skills, index: OnceLock::new() }
+    pub(super) fn of(tree: Tree, personas: BTreeMap<String, Persona>, skills: BTreeMap<String, Skill>) -> Self {
+        Catalogue { tree, personas, skills, index: OnceLock::new() }
     }
 
     pub fn persona(&self, slug: &str) -> Option<&Persona> {
@@ -130,10 +130,6 @@ impl Catalogue {
 
     pub fn workflows(&self) -> impl Iterator<Item = &Workflow> {
         self.personas.values().flat_map(|p| &p.workflows)
-    }
-
-    pub fn skill_root(&self) -> PathBuf {
-        self.root.join("modules/skill")
     }
 
     /// Up to three slugs that the caller may have meant, best first.

@@ -20,10 +20,12 @@ mod sample;
 pub mod starter;
 pub mod supervisor;
 mod text;
+mod tree;
 mod views;
 
 pub use cache::{CatalogueCache, Reading};
 pub use error::{CuoError, Failure};
+pub use tree::Tree;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -76,29 +78,41 @@ pub struct CuoContext {
 
 pub struct Cuo {
     settings: CuoSettings,
-    root: PathBuf,
+    tree: Tree,
     cache: CatalogueCache,
+    /// Where the starter catalogue was unpacked, once somebody needed it on disk.
+    unpacked: tokio::sync::OnceCell<PathBuf>,
 }
 
 impl Cuo {
-    /// Unpacks the starter catalogue when no root is set; reads nothing else yet. Blocks on the disk.
+    /// Reads nothing yet. Error: a relative root, when there is no current directory.
     pub fn new(settings: CuoSettings) -> std::io::Result<Self> {
-        let root = match &settings.root {
+        let tree = match &settings.root {
             // Children run elsewhere: a relative root would mean something else to them.
-            Some(root) => std::path::absolute(root)?,
-            None => std::path::absolute(starter::ensure(&settings.state_dir)?)?,
+            Some(root) => Tree::Disk(std::path::absolute(root)?),
+            None => Tree::Starter,
         };
-        Ok(Cuo { settings, cache: CatalogueCache::new(root.clone()), root })
+        Ok(Cuo { settings, cache: CatalogueCache::new(tree.clone()), tree, unpacked: tokio::sync::OnceCell::new() })
     }
 
-    /// The directory that holds `modules/`.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// The skill directory, for a read-only preopen.
-    pub fn skill_root(&self) -> PathBuf {
-        self.root.join("modules/skill")
+    /// The directory that holds `modules/`, on disk; `modules/skill` below it is for a read-only preopen.
+    ///
+    /// With the starter catalogue this unpacks it the first time, which can take a second on a slow disk: call it in the
+    /// background at start.
+    pub async fn root(&self) -> Result<&Path, CuoError> {
+        match &self.tree {
+            Tree::Disk(root) => Ok(root),
+            Tree::Starter => {
+                let state_dir = self.settings.state_dir.clone();
+                let unpack = || async move {
+                    let state_dir = std::path::absolute(state_dir)?;
+                    tokio::task::spawn_blocking(move || starter::ensure(&state_dir))
+                        .await
+                        .map_err(std::io::Error::other)?
+                };
+                self.unpacked.get_or_try_init(unpack).await.map(PathBuf::as_path).map_err(no_work_dir)
+            }
+        }
     }
 
     /// The current catalogue and what was wrong with its files. Also warms the cache at start.
@@ -147,7 +161,8 @@ impl Cuo {
         match &self.settings.command {
             CuoCommand::CyberosCli { argv, .. } => {
                 let argv: Vec<OsString> = argv.iter().cloned().chain(["--version".into()]).collect();
-                let mut child = ChildProcess::spawn(&argv, &self.environment(work.path(), &self.root), work)?;
+                let env = self.environment(work.path(), Some(self.root().await?));
+                let mut child = ChildProcess::spawn(&argv, &env, work)?;
                 while let Ok(Some(_)) = child.stdout.next().await {}
                 match child.finish().await {
                     Some(status) if status.success() => Ok(()),
@@ -159,7 +174,7 @@ impl Cuo {
                 }
             }
             CuoCommand::Builtin { .. } | CuoCommand::JsonRpc { .. } => {
-                let child = ChildProcess::spawn(&self.argv(), &self.environment(work.path(), &self.root), work)?;
+                let child = self.spawn_supervisor(work).await?;
                 rpc::call(child, "ping", &json!({}), &ProgressSink::none()).await.map(|_| ())
             }
         }
@@ -172,7 +187,7 @@ impl Cuo {
         if params.to_string().len() > MAX_PARAMS_BYTES {
             return Err(CuoError::invalid(format!("The inputs are over {MAX_PARAMS_BYTES} bytes.")));
         }
-        let child = ChildProcess::spawn(&self.argv(), &self.environment(work.path(), &self.root), work)?;
+        let child = self.spawn_supervisor(work).await?;
         let result = rpc::call(child, method, &params, &context.progress).await?;
         if !result.is_object() {
             let message = "The CUO supervisor answered with something unusable.";
@@ -192,29 +207,33 @@ impl Cuo {
         let output_dir = output_dir(&work)?;
         let argv: Vec<OsString> =
             argv.iter().cloned().chain(adapter::arguments(workflow, inputs, &output_dir)?).collect();
-        let scratch = adapter::scratch_root(work.path(), &self.root).map_err(no_work_dir)?;
-        let child = ChildProcess::spawn(&argv, &self.environment(work.path(), &scratch), work)?;
+        let scratch = adapter::scratch_root(work.path(), self.root().await?).map_err(no_work_dir)?;
+        let child = ChildProcess::spawn(&argv, &self.environment(work.path(), Some(&scratch)), work)?;
         adapter::follow(child, workflow, &output_dir, &context.progress).await
     }
 
-    fn argv(&self) -> Vec<OsString> {
-        match &self.settings.command {
-            CuoCommand::JsonRpc { argv } => argv.clone(),
-            CuoCommand::Builtin { executable } | CuoCommand::CyberosCli { executable, .. } => {
-                vec![executable.clone().into(), "cuo".into(), "serve".into()]
+    async fn spawn_supervisor(&self, work: TempDir) -> Result<ChildProcess, CuoError> {
+        let (argv, root) = match (&self.settings.command, &self.tree) {
+            (CuoCommand::JsonRpc { argv }, _) => (argv.clone(), Some(self.root().await?)),
+            (CuoCommand::Builtin { executable } | CuoCommand::CyberosCli { executable, .. }, tree) => {
+                let root = match tree {
+                    Tree::Disk(root) => Some(root.as_path()),
+                    // Ours has the starter catalogue in itself.
+                    Tree::Starter => None,
+                };
+                (vec![executable.clone().into(), "cuo".into(), "serve".into()], root)
             }
-        }
+        };
+        let env = self.environment(work.path(), root);
+        ChildProcess::spawn(&argv, &env, work)
     }
 
     /// All that a child knows of our environment.
-    fn environment(&self, home: &Path, root: &Path) -> Vec<(OsString, OsString)> {
+    fn environment(&self, home: &Path, root: Option<&Path>) -> Vec<(OsString, OsString)> {
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-        let mut env: Vec<(OsString, OsString)> = vec![
-            ("PATH".into(), path),
-            ("HOME".into(), home.into()),
-            ("LANG".into(), "C.UTF-8".into()),
-            ("CYBEROS_ROOT".into(), root.into()),
-        ];
+        let mut env: Vec<(OsString, OsString)> =
+            vec![("PATH".into(), path), ("HOME".into(), home.into()), ("LANG".into(), "C.UTF-8".into())];
+        env.extend(root.map(|root| ("CYBEROS_ROOT".into(), root.into())));
         let extra = self.settings.extra_env.iter();
         env.extend(extra.map(|(name, value)| (name.into(), value.expose_secret().into())));
         env

@@ -1,22 +1,18 @@
-//! Reads a CyberOS tree from disk: `modules/cuo/<persona>/{README.md,workflows/*.md}`, `modules/skill/<name>/SKILL.md`.
+//! Reads a CyberOS tree: `modules/cuo/<persona>/{README.md,workflows/*.md}`, `modules/skill/<name>/SKILL.md`.
 //!
 //! An ill-formed file is reported and skipped, never fatal: one bad file in a checkout of hundreds must not take the
 //! catalogue away. Files are parsed on all cores, because a cold start waits for this.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
 
 use super::catalogue::{Binding, Catalogue, Parameter, Persona, Problem, Skill, Step, Workflow, document_name};
 use super::frontmatter::{self, text_of, texts_of};
 use super::text::title_of_slug;
+use super::tree::Tree;
 
 /// Folders of `modules/cuo` that hold no persona.
 const NOT_PERSONAS: [&str; 4] = ["_template", "docs", "cuo", "tests"];
-/// A frontmatter file over this is no frontmatter file.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 /// More files than this in one tree is a wrong `CYBEROS_ROOT`, not a catalogue.
 const MAX_FILES: usize = 20_000;
 /// A chain that is longer is a mistake; the longest known has 32 steps.
@@ -30,18 +26,18 @@ enum Read1 {
 }
 
 enum Job {
-    Title { persona: String, path: PathBuf },
-    Workflow { persona: String, slug: String, path: PathBuf },
-    Skill { name: String, path: PathBuf },
+    Title { persona: String, path: String },
+    Workflow { persona: String, slug: String, path: String },
+    Skill { name: String, path: String },
 }
 
-pub(super) fn load(root: &Path) -> (Catalogue, Vec<Problem>) {
+pub(super) fn load(tree: &Tree) -> (Catalogue, Vec<Problem>) {
     let mut problems = Vec::new();
-    let (slugs, mut jobs) = persona_jobs(&root.join("modules/cuo"), &mut problems);
-    jobs.extend(skill_jobs(&root.join("modules/skill"), &mut problems));
+    let (slugs, mut jobs) = persona_jobs(tree, &mut problems);
+    jobs.extend(skill_jobs(tree, &mut problems));
     if jobs.len() > MAX_FILES {
         problems
-            .push(Problem { path: root.to_owned(), what: format!("more than {MAX_FILES} files; the rest is skipped") });
+            .push(Problem { path: tree.shown(""), what: format!("more than {MAX_FILES} files; the rest is skipped") });
         jobs.truncate(MAX_FILES);
     }
 
@@ -50,7 +46,7 @@ pub(super) fn load(root: &Path) -> (Catalogue, Vec<Problem>) {
         .map(|slug| (slug.clone(), Persona { title: title_of_slug(&slug), slug, workflows: Vec::new() }))
         .collect();
     let mut skills = BTreeMap::new();
-    for outcome in read_all(&jobs) {
+    for outcome in read_all(tree, &jobs) {
         match outcome {
             Ok(Read1::Title(slug, title)) => {
                 if let Some(persona) = personas.get_mut(&slug) {
@@ -73,91 +69,73 @@ pub(super) fn load(root: &Path) -> (Catalogue, Vec<Problem>) {
     }
     pair_up(&mut skills);
     problems.sort_by(|a, b| a.path.cmp(&b.path));
-    (Catalogue::of(root.to_owned(), personas, skills), problems)
+    (Catalogue::of(tree.clone(), personas, skills), problems)
 }
 
-fn persona_jobs(dir: &Path, problems: &mut Vec<Problem>) -> (Vec<String>, Vec<Job>) {
+fn persona_jobs(tree: &Tree, problems: &mut Vec<Problem>) -> (Vec<String>, Vec<Job>) {
     let (mut slugs, mut jobs) = (Vec::new(), Vec::new());
-    for (persona, path) in subdirectories(dir, problems) {
+    for persona in entries(tree, "modules/cuo", problems) {
         if NOT_PERSONAS.contains(&persona.as_str()) || persona.starts_with(['.', '_']) {
             continue;
         }
-        let readme = path.join("README.md");
-        let workflows = path.join("workflows");
-        // `src`, `schemas` and their like are neither.
-        if !readme.is_file() && !workflows.is_dir() {
+        let readme = format!("modules/cuo/{persona}/README.md");
+        let workflows = format!("modules/cuo/{persona}/workflows");
+        let (has_readme, has_workflows) = (tree.is_file(&readme), tree.is_dir(&workflows));
+        // `src`, `schemas` and their like are neither; nor are files.
+        if !has_readme && !has_workflows {
             continue;
         }
-        if readme.is_file() {
+        if has_readme {
             jobs.push(Job::Title { persona: persona.clone(), path: readme });
         }
-        if workflows.is_dir() {
-            for (name, path) in entries(&workflows, problems) {
-                let Some(slug) = name.strip_suffix(".md") else { continue };
-                if slug.starts_with(['.', '_']) || slug.eq_ignore_ascii_case("readme") || !path.is_file() {
-                    continue;
-                }
-                jobs.push(Job::Workflow { persona: persona.clone(), slug: slug.to_owned(), path });
+        for name in if has_workflows { entries(tree, &workflows, problems) } else { Vec::new() } {
+            let Some(slug) = name.strip_suffix(".md") else { continue };
+            let path = format!("{workflows}/{name}");
+            if slug.starts_with(['.', '_']) || slug.eq_ignore_ascii_case("readme") || !tree.is_file(&path) {
+                continue;
             }
+            jobs.push(Job::Workflow { persona: persona.clone(), slug: slug.to_owned(), path });
         }
         slugs.push(persona);
     }
     (slugs, jobs)
 }
 
-fn skill_jobs(dir: &Path, problems: &mut Vec<Problem>) -> Vec<Job> {
-    subdirectories(dir, problems)
+fn skill_jobs(tree: &Tree, problems: &mut Vec<Problem>) -> Vec<Job> {
+    entries(tree, "modules/skill", problems)
         .into_iter()
-        .filter(|(name, _)| !name.starts_with(['.', '_']))
-        .map(|(name, path)| Job::Skill { name, path: path.join("SKILL.md") })
+        .filter(|name| !name.starts_with(['.', '_']))
+        .map(|name| (format!("modules/skill/{name}/SKILL.md"), name))
         // `crates`, `docs` and their like hold no skill.
-        .filter(|job| matches!(job, Job::Skill { path, .. } if path.is_file()))
+        .filter(|(path, _)| tree.is_file(path))
+        .map(|(path, name)| Job::Skill { name, path })
         .collect()
 }
 
-fn subdirectories(dir: &Path, problems: &mut Vec<Problem>) -> Vec<(String, PathBuf)> {
-    entries(dir, problems).into_iter().filter(|(_, path)| path.is_dir()).collect()
+fn entries(tree: &Tree, dir: &str, problems: &mut Vec<Problem>) -> Vec<String> {
+    tree.entries(dir).unwrap_or_else(|e| {
+        problems.push(Problem { path: tree.shown(dir), what: format!("the folder cannot be listed: {e}") });
+        Vec::new()
+    })
 }
 
-/// A folder's entries in order of name, so that every reading gives the same catalogue.
-fn entries(dir: &Path, problems: &mut Vec<Problem>) -> Vec<(String, PathBuf)> {
-    let listing = match fs::read_dir(dir) {
-        Ok(listing) => listing,
-        Err(e) => {
-            problems.push(Problem { path: dir.to_owned(), what: format!("the folder cannot be listed: {e}") });
-            return Vec::new();
-        }
-    };
-    let mut found: Vec<(String, PathBuf)> = Vec::new();
-    for entry in listing.flatten() {
-        match entry.file_name().into_string() {
-            Ok(name) => found.push((name, entry.path())),
-            Err(_) => problems.push(Problem { path: entry.path(), what: "the name is not UTF-8".into() }),
-        }
-    }
-    found.sort();
-    found
-}
-
-fn read_all(jobs: &[Job]) -> Vec<Result<Read1, Problem>> {
+fn read_all(tree: &Tree, jobs: &[Job]) -> Vec<Result<Read1, Problem>> {
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).min(8);
     let share = jobs.len().div_ceil(workers).max(1);
+    let read_some = |jobs: &[Job]| jobs.iter().map(|job| read_one(tree, job)).collect::<Vec<_>>();
     if jobs.len() < 32 || workers == 1 {
-        return jobs.iter().map(read_one).collect();
+        return read_some(jobs);
     }
     std::thread::scope(|scope| {
-        let running: Vec<_> =
-            jobs.chunks(share).map(|chunk| scope.spawn(|| chunk.iter().map(read_one).collect::<Vec<_>>())).collect();
+        let running: Vec<_> = jobs.chunks(share).map(|chunk| scope.spawn(|| read_some(chunk))).collect();
         running.into_iter().flat_map(|worker| worker.join().expect("a file's reader does not panic")).collect()
     })
 }
 
-fn read_one(job: &Job) -> Result<Read1, Problem> {
-    let path = match job {
-        Job::Title { path, .. } | Job::Workflow { path, .. } | Job::Skill { path, .. } => path,
-    };
-    let problem = |what: String| Problem { path: path.clone(), what };
-    let text = read_text(path).map_err(problem)?;
+fn read_one(tree: &Tree, job: &Job) -> Result<Read1, Problem> {
+    let (Job::Title { path, .. } | Job::Workflow { path, .. } | Job::Skill { path, .. }) = job;
+    let problem = |what: String| Problem { path: tree.shown(path), what };
+    let text = tree.read(path).map_err(problem)?;
     match job {
         Job::Title { persona, .. } => {
             Ok(Read1::Title(persona.clone(), title_in_readme(&text).unwrap_or_else(|| title_of_slug(persona))))
@@ -172,17 +150,6 @@ fn read_one(job: &Job) -> Result<Read1, Problem> {
             Ok(Read1::Skill(skill(name, &fields).map_err(problem)?))
         }
     }
-}
-
-/// A whole text file of at most 1 MiB.
-pub(super) fn read_text(path: &Path) -> Result<String, String> {
-    let file = fs::File::open(path).map_err(|e| format!("the file cannot be opened: {e}"))?;
-    let mut bytes = Vec::with_capacity(8 << 10);
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| format!("the file cannot be read: {e}"))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("the file is over {MAX_FILE_BYTES} bytes"));
-    }
-    String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".into())
 }
 
 /// The README's line "Full disambiguated title" (a table row, a bullet or a bold label), else its first heading.

@@ -1,16 +1,26 @@
 //! The starter catalogue inside the binary, and its unpacked copy in the state directory.
 //!
-//! It is unpacked because skill components read skills through a preopened directory, and because the supervisor's
-//! child reads templates from disk. The copy is keyed by digest, private (0700) and appears whole or not at all.
+//! Listing, routing and our own supervisor read it in memory. It is unpacked for those who need files: skill components,
+//! which see skills through a preopened directory, and external supervisors. Unpacking takes hundreds of small files,
+//! so it belongs into the background of a first start. The copy is keyed by digest, private (0700) and appears whole
+//! or not at all.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 const PACK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/catalogue.pack"));
 const DIGEST: &str = env!("CYBEROS_CATALOGUE_DIGEST");
+
+/// Its files by path, in memory.
+pub(super) fn index() -> &'static BTreeMap<&'static str, &'static [u8]> {
+    static INDEX: OnceLock<BTreeMap<&str, &[u8]>> = OnceLock::new();
+    INDEX.get_or_init(|| files(PACK).collect())
+}
 
 /// The unpacked starter catalogue below `state_dir`; unpack it first when it is not there or is damaged.
 ///
@@ -19,9 +29,18 @@ pub fn ensure(state_dir: &Path) -> io::Result<PathBuf> {
     ensure_pack(state_dir, PACK, DIGEST)
 }
 
+/// Where [`ensure`] puts it, whether or not it is there yet.
+pub fn place(state_dir: &Path) -> PathBuf {
+    place_of(state_dir, DIGEST)
+}
+
+fn place_of(state_dir: &Path, digest: &str) -> PathBuf {
+    state_dir.join(format!("catalogue-{}", &digest[..16]))
+}
+
 fn ensure_pack(state_dir: &Path, pack: &[u8], digest: &str) -> io::Result<PathBuf> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(state_dir)?;
-    let target = state_dir.join(format!("catalogue-{}", &digest[..16]));
+    let target = place_of(state_dir, digest);
     if is_whole(&target, pack)? {
         return Ok(target);
     }
@@ -93,6 +112,7 @@ mod tests {
     use crate::upstreams::cuo::catalogue::Catalogue;
     use crate::upstreams::cuo::router;
     use crate::upstreams::cuo::supervisor::run::Run;
+    use crate::upstreams::cuo::tree::Tree;
 
     const DIGEST: &str = "0123456789abcdef0123";
 
@@ -144,15 +164,25 @@ mod tests {
     fn what_the_binary_carries_can_be_unpacked() {
         let state = tempfile::tempdir().unwrap();
         let root = ensure(state.path()).unwrap();
-        assert_eq!(files(PACK).count() > 0, root.join("modules").is_dir());
+        assert_eq!(ships(), root.join("modules").is_dir());
+        // The copy on disk and the one in memory are the same catalogue.
+        let (unpacked, _) = Catalogue::load(&Tree::Disk(root));
+        let (packed, _) = Catalogue::load(&Tree::Starter);
+        assert_eq!((unpacked.personas, unpacked.skills), (packed.personas, packed.skills));
+    }
+
+    /// Was there a catalogue to pack? When there was, the pack must not be empty.
+    fn ships() -> bool {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../catalogue");
+        assert_eq!(source.is_dir(), files(PACK).next().is_some(), "the pack is not what {} holds", source.display());
+        source.is_dir()
     }
 
     /// Every workflow and every skill of the catalogue in the binary, with no inputs and with odd ones.
     #[test]
     fn every_workflow_and_skill_that_ships_can_be_run() {
-        let state = tempfile::tempdir().unwrap();
-        let (catalogue, problems) = Catalogue::load(&ensure(state.path()).unwrap());
-        if files(PACK).next().is_none() {
+        let (catalogue, problems) = Catalogue::load(&Tree::Starter);
+        if !ships() {
             return;
         }
         assert_eq!(problems, []);
@@ -182,9 +212,8 @@ mod tests {
 
     #[test]
     fn requests_in_two_languages_find_what_ships() {
-        let state = tempfile::tempdir().unwrap();
-        let (catalogue, _) = Catalogue::load(&ensure(state.path()).unwrap());
-        if files(PACK).next().is_none() {
+        let (catalogue, _) = Catalogue::load(&Tree::Starter);
+        if !ships() {
             return;
         }
         for (query, expected) in [

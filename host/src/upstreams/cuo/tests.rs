@@ -30,7 +30,7 @@ async fn listing_and_routing_start_no_process() {
     assert_eq!(personas["personas"].as_array().unwrap().len(), 2);
     let routing = cuo.request("cuo.route", json!({ "query": "capture an ADR" }), context()).await.unwrap();
     assert_eq!(routing["persona"], "chief-technology-officer");
-    assert!(!cuo.root().join("work").exists());
+    assert!(!cuo.root().await.unwrap().join("work").exists());
     assert!(cuo.ping().await.is_err());
 }
 
@@ -108,6 +108,9 @@ async fn without_a_root_the_starter_catalogue_is_used() {
         extra_env: Vec::new(),
     };
     let cuo = Cuo::new(settings).unwrap();
-    assert!(cuo.root().starts_with(state.path()));
+    let personas = cuo.request("cuo.list_personas", json!({}), context()).await.unwrap();
+    assert!(personas["personas"].is_array());
+    assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 0, "listing writes nothing");
+    assert!(cuo.root().await.unwrap().starts_with(state.path()));
     assert!(matches!(cuo.ping().await, Err(CuoError::Unavailable { reason: Reason::Unreachable, .. })));
 }

@@ -6,7 +6,7 @@ fn a_tree_is_read_into_personas_workflows_and_skills() {
     // given
     let tree = sample::tree();
     // when
-    let (catalogue, problems) = Catalogue::load(tree.path());
+    let (catalogue, problems) = Catalogue::load(&Tree::Disk(tree.path().to_owned()));
     // then
     assert_eq!(problems, []);
     let slugs: Vec<&str> = catalogue.personas.keys().map(String::as_str).collect();
@@ -49,9 +49,13 @@ fn ill_formed_files_are_reported_and_skipped_and_the_rest_is_there() {
     }
     write(tree.path(), "modules/skill/bad/SKILL.md", "---\nname: bad\n---\n");
     std::fs::write(tree.path().join(cto).join("latin.md"), b"---\npurpose: caf\xe9\n---\n").unwrap();
-    write(tree.path(), &format!("{cto}/huge.md"), &"x".repeat(MAX_FILE_BYTES as usize + 1));
+    write(
+        tree.path(),
+        &format!("{cto}/huge.md"),
+        &"x".repeat(crate::upstreams::cuo::tree::MAX_FILE_BYTES as usize + 1),
+    );
     // when
-    let (catalogue, problems) = Catalogue::load(tree.path());
+    let (catalogue, problems) = Catalogue::load(&Tree::Disk(tree.path().to_owned()));
     // then
     let reported: Vec<&str> = problems.iter().filter_map(|p| p.path.file_stem()?.to_str()).collect();
     assert_eq!(
@@ -96,7 +100,7 @@ fn a_readme_names_its_persona_in_any_of_the_known_ways() {
 
 #[test]
 fn an_absent_tree_is_an_empty_catalogue_with_a_problem() {
-    let (catalogue, problems) = Catalogue::load(Path::new("/nonexistent/cyberos"));
+    let (catalogue, problems) = Catalogue::load(&Tree::Disk("/nonexistent/cyberos".into()));
     assert!(catalogue.personas.is_empty() && catalogue.skills.is_empty());
     assert_eq!(problems.len(), 2);
 }
@@ -118,7 +122,7 @@ fn a_tree_as_large_as_a_real_checkout_is_read_quickly() {
     }
     // when
     let started = std::time::Instant::now();
-    let (catalogue, problems) = Catalogue::load(tree.path());
+    let (catalogue, problems) = Catalogue::load(&Tree::Disk(tree.path().to_owned()));
     let took = started.elapsed();
     // then: well under 0.1 s in release; the bound leaves room for a debug build on a busy machine
     assert_eq!((catalogue.workflows().count(), catalogue.skills.len(), problems.len()), (224, 248, 0));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::upstreams::cuo::sample;
+use crate::upstreams::cuo::{Tree, sample};
 use std::time::{Duration, Instant};
 
 /// The public names of personas and workflows, with purposes in the manner of the real ones.
@@ -38,7 +38,7 @@ fn catalogue() -> (tempfile::TempDir, Catalogue) {
     ] {
         sample::workflow(dir.path(), persona, slug, purpose, chain);
     }
-    let (catalogue, problems) = Catalogue::load(dir.path());
+    let (catalogue, problems) = Catalogue::load(&Tree::Disk(dir.path().to_owned()));
     assert_eq!(problems.len(), 1, "there is no skill folder: {problems:?}");
     (dir, catalogue)
 }
@@ -147,7 +147,7 @@ fn a_match_carries_confidence_alternatives_and_reasons() {
 #[test]
 fn a_retired_workflow_is_never_the_answer() {
     let tree = sample::tree();
-    let (catalogue, _) = Catalogue::load(tree.path());
+    let (catalogue, _) = Catalogue::load(&Tree::Disk(tree.path().to_owned()));
     assert_ne!(matched(&catalogue, "CTO: run improvement program"), "chief-technology-officer/run-improvement-program");
 }
 

@@ -24,15 +24,19 @@ use super::catalogue::{Catalogue, Step, Workflow};
 use super::error::{CuoError, code};
 use super::lines::{CappedLines, Line};
 use super::text::title_of_slug;
+use super::tree::Tree;
 use super::views;
 
 /// The host refuses larger parameters before it starts a child.
 const MAX_REQUEST_BYTES: usize = 2 << 20;
 
 /// The body of `cyberos-mcp-bridge cuo serve`: limit this process, read the catalogue and serve stdin.
-pub async fn serve_stdio(root: &Path) -> io::Result<()> {
+///
+/// `root`: a CyberOS tree (`CYBEROS_ROOT`); `None`: the starter catalogue in the binary.
+pub async fn serve_stdio(root: Option<&Path>) -> io::Result<()> {
     limit_this_process();
-    let (catalogue, _problems) = Catalogue::load(root);
+    let tree = root.map_or(Tree::Starter, |root| Tree::Disk(root.to_owned()));
+    let (catalogue, _problems) = Catalogue::load(&tree);
     serve(&catalogue, tokio::io::stdin(), tokio::io::stdout()).await
 }
 

@@ -7,38 +7,40 @@ use minijinja::value::Serde;
 use minijinja::{Environment, ErrorKind, TemplateSource, UndefinedBehavior};
 use serde_json::Value;
 use std::collections::HashSet;
-use std::path::{Component, Path, PathBuf};
 
-use crate::upstreams::cuo::reading::read_text;
+use crate::upstreams::cuo::tree::Tree;
 
 /// About a second of rendering; a long artefact with large inputs uses a fiftieth of it.
 const FUEL: u64 = 5_000_000;
+/// Templates are named from here.
+const SKILLS: &str = "modules/skill";
 pub const MAX_ARTEFACT_BYTES: usize = 1 << 20;
 
 pub struct Renderer {
     env: Environment<'static>,
-    skill_root: PathBuf,
+    tree: Tree,
 }
 
 impl Renderer {
-    pub fn new(skill_root: PathBuf) -> Self {
+    pub fn new(tree: Tree) -> Self {
         let mut env = Environment::new();
         // Markdown is not HTML: a caller's `<` must arrive as it is.
         env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         env.set_undefined_behavior(UndefinedBehavior::Chainable);
         env.set_fuel(Some(FUEL));
-        let root = skill_root.clone();
-        env.set_loader(move |name| load(&root, name));
-        Renderer { env, skill_root }
+        let source = tree.clone();
+        env.set_loader(move |name| load(&source, name));
+        Renderer { env, tree }
     }
 
     /// Does the skill come with a template?
     pub fn has_template(&self, skill: &str) -> bool {
-        self.skill_root.join(template_of(skill)).is_file()
+        self.tree.is_file(&format!("{SKILLS}/{}", template_of(skill)))
     }
 
-    pub fn skill_file(&self, skill: &str) -> PathBuf {
-        self.skill_root.join(skill).join("SKILL.md")
+    /// The skill's SKILL.md; empty when it cannot be read.
+    pub fn skill_md(&self, skill: &str) -> String {
+        self.tree.read(&format!("{SKILLS}/{skill}/SKILL.md")).unwrap_or_default()
     }
 
     /// The artefact's text. The error is for the log; it names the template and the line.
@@ -68,19 +70,9 @@ fn template_of(skill: &str) -> String {
     format!("{skill}/templates/artefact.md.j2")
 }
 
-/// Load one template below `root`: no `..`, nothing hidden, and no link that leads out of it.
-fn load(root: &Path, name: &str) -> Result<Option<TemplateSource>, minijinja::Error> {
-    let refuse = |what: String| Err(minijinja::Error::new(ErrorKind::InvalidOperation, what));
-    let plain = |c: Component| matches!(c, Component::Normal(part) if !part.as_encoded_bytes().starts_with(b"."));
-    if !Path::new(name).components().all(plain) {
-        return refuse(format!("template {name} lies outside the skill directory"));
-    }
-    let Ok(path) = root.join(name).canonicalize() else { return Ok(None) };
-    if !root.canonicalize().is_ok_and(|root| path.starts_with(root)) {
-        return refuse(format!("template {name} lies outside the skill directory"));
-    }
-    match read_text(&path) {
-        Ok(text) => Ok(Some(TemplateSource::new(text))),
-        Err(what) => refuse(format!("template {name}: {what}")),
+fn load(tree: &Tree, name: &str) -> Result<Option<TemplateSource>, minijinja::Error> {
+    match tree.read_within(SKILLS, name) {
+        Ok(text) => Ok(text.map(TemplateSource::new)),
+        Err(what) => Err(minijinja::Error::new(ErrorKind::InvalidOperation, format!("template {name}: {what}"))),
     }
 }

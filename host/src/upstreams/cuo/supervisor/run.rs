@@ -15,7 +15,6 @@ use super::brief;
 use super::render::Renderer;
 use crate::upstreams::cuo::catalogue::{Binding, Catalogue, Step, Workflow, document_name};
 use crate::upstreams::cuo::error::{CuoError, Failure};
-use crate::upstreams::cuo::reading::read_text;
 
 /// How much text of each artefact rides in the result. The result is one line of at most 1 MiB: when the whole is
 /// over that, all artefacts are cut further.
@@ -63,9 +62,9 @@ impl Run {
         output_dir: &Path,
         trace_id: &str,
     ) -> Result<Self, CuoError> {
-        let skill_root = catalogue.skill_root();
         for step in &workflow.skill_chain {
-            if !is_plain_name(&step.skill) || !skill_root.join(&step.skill).join("SKILL.md").is_file() {
+            if !is_plain_name(&step.skill) || !catalogue.tree.is_file(&format!("modules/skill/{}/SKILL.md", step.skill))
+            {
                 let shown: String = step.skill.chars().take(80).collect();
                 let message = format!("The workflow needs the skill {shown}, which this catalogue does not have.");
                 return Err(CuoError::failed(Failure::Blocked, message, Some(step.step), ""));
@@ -77,7 +76,7 @@ impl Run {
             output_dir: output_dir.to_owned(),
             trace_id: trace_id.to_owned(),
             date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
-            renderer: Renderer::new(skill_root),
+            renderer: Renderer::new(catalogue.tree.clone()),
             artefacts: Vec::new(),
             executed: 0,
             position: 0,
@@ -202,9 +201,8 @@ impl Run {
     }
 
     fn brief(&self, step: &Step) -> String {
-        let path = self.renderer.skill_file(&step.skill);
         // An unreadable SKILL.md still leaves the inputs and what came before.
-        let skill_md = read_text(&path).unwrap_or_default();
+        let skill_md = self.renderer.skill_md(&step.skill);
         let of = if self.workflow.slug.is_empty() { String::new() } else { format!(" of {}", self.workflow.id()) };
         let header = format!("Step {}{of}, {}, trace {}.", step.step, self.date, self.trace_id);
         let previous: Vec<String> = self.artefacts.iter().map(|a| a.name.clone()).collect();

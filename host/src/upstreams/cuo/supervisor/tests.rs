@@ -4,7 +4,7 @@ use crate::upstreams::cuo::sample;
 /// Serve `lines` in process and return the messages that came back.
 async fn talk(lines: &[String]) -> Vec<Value> {
     let tree = sample::tree();
-    let (catalogue, _) = Catalogue::load(tree.path());
+    let (catalogue, _) = Catalogue::load(&Tree::Disk(tree.path().to_owned()));
     let mut said = Vec::new();
     serve(&catalogue, lines.join("\n").as_bytes(), &mut said).await.unwrap();
     String::from_utf8(said).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -1,9 +1,9 @@
 use super::*;
-use crate::upstreams::cuo::sample;
+use crate::upstreams::cuo::{Tree, sample};
 
 fn run(workflow: &str, inputs: Value) -> (tempfile::TempDir, Result<Value, CuoError>) {
     let tree = sample::tree();
-    let (catalogue, _) = Catalogue::load(tree.path());
+    let (catalogue, _) = Catalogue::load(&Tree::Disk(tree.path().to_owned()));
     let workflow = catalogue.workflows().find(|w| w.slug == workflow).unwrap();
     let out = tempfile::tempdir().unwrap();
     let outcome = Run::prepare(&catalogue, workflow, inputs.as_object().unwrap().clone(), out.path(), "00ff").and_then(
@@ -101,7 +101,7 @@ fn a_template_that_never_ends_runs_out_of_fuel() {
 fn a_template_reads_nothing_outside_the_skill_directory() {
     let tree = sample::tree();
     sample::write(tree.path(), "secret", "TOP SECRET");
-    let renderer = Renderer::new(tree.path().join("modules/skill"));
+    let renderer = Renderer::new(Tree::Disk(tree.path().to_owned()));
     assert!(renderer.render("escaping-author", &json!({})).unwrap_err().contains("outside"));
     // A link is followed only inside.
     let templates = tree.path().join("modules/skill/budget-author/templates");
