@@ -3,10 +3,14 @@
 mod cli;
 mod confirmation;
 mod cors_and_hosts;
+mod crash;
+mod drain;
 mod handshake;
 mod http;
 mod scopes;
 mod snapshot;
+mod spans;
+mod stdio;
 mod store_audit;
 mod store_files;
 mod store_isolation;
