@@ -10,6 +10,7 @@ mod handshake;
 mod http;
 mod outages;
 mod scopes;
+mod sdk_clients;
 mod snapshot;
 mod spans;
 mod stdio;
