@@ -79,7 +79,7 @@ impl Session<'_> {
         }
         match answer {
             Ok(Reply::Result(result)) => self.print(&result),
-            Ok(Reply::Task(row)) => self.follow(row).await,
+            Ok(Reply::Task(row)) => self.follow(*row).await,
             Err(_) if self.stop.is_cancelled() => Ok(ExitCode::from(out::INTERRUPTED)),
             Err(error) => {
                 let code = out::refused(&error, &trace.id, self.output);

@@ -379,8 +379,7 @@ impl Shipping {
     async fn end(self) -> Vec<ShipEvent> {
         self.stop.cancel();
         tokio::time::timeout(Duration::from_secs(5), self.worker).await.expect("it stops").unwrap();
-        let events = self.events.lock().unwrap().clone();
-        events
+        self.events.lock().unwrap().clone()
     }
 }
 
