@@ -2,9 +2,9 @@
 
 use bridge_tests::bridge_binary;
 use serde_json::{Value, json};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
 const TENANT: &str = "11111111-2222-4333-8444-555555555555";
@@ -210,7 +210,8 @@ fn a_destructive_call_needs_a_terminal_or_a_signed_token_and_the_token_works_onc
     // then the right one passes the gate, once
     let token = sign(arguments);
     let first = confirmed(&token);
-    assert!(!first.err.contains("confirmation_"), "{}", first.err);
+    assert_eq!(first.status, 0, "{}", first.err);
+    assert_eq!(shell.run(&["audit", "tail", "--kind", "note.added", "--json"]).out.lines().count(), 1);
     confirmed(&token).assert_refused("authz_denied", "confirmation_invalid");
 }
 
@@ -419,4 +420,62 @@ fn no_command_shows_a_secret_of_the_settings() {
     let migrate = shell.run(&["store", "migrate", "--owner-url", "postgres://owner:hunter2@127.0.0.1:9/none"]);
     assert_eq!(migrate.status, 2);
     assert!(migrate.err.contains("cannot be reached") && !migrate.err.contains("hunter2"), "{}", migrate.err);
+}
+
+#[test]
+fn the_memory_service_serves_the_audit_log_of_its_store() {
+    let shell = Shell::new();
+    shell.json(&["tools", "call", "cyberos.cuo.list_personas", "--json"]);
+    let serve = ["memory", "serve", "--listen", "127.0.0.1:0", "--auth", "none"];
+    let mut service = Background(shell.command(&serve).spawn().unwrap());
+    let address = service.first_line().trim().strip_prefix("listening on http://").unwrap().to_owned();
+    let (address, path) = address.split_once('/').unwrap();
+    // when
+    let reply = get(address, &format!("/{path}?limit=10"), address);
+    // then
+    let body: Value = serde_json::from_str(reply.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(body["rows"].as_array().unwrap().len(), 2, "{reply}");
+    // and not under a name that a page of another site could use
+    assert!(get(address, "/v1/audit", "evil.example").starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn follow_shows_rows_as_they_come() {
+    let shell = Shell::new();
+    shell.json(&["tools", "call", "cyberos.cuo.list_personas", "--json"]);
+    let mut tail = Background(shell.command(&["audit", "tail", "--follow", "--json"]).spawn().unwrap());
+    let mut lines = BufReader::new(tail.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let kind = |line: String| serde_json::from_str::<Value>(&line).unwrap()["kind"].clone();
+    assert_eq!(kind(lines.next().unwrap()), "mcp.tool_call_started");
+    assert_eq!(kind(lines.next().unwrap()), "mcp.tool_call_completed");
+    // when
+    shell.run(&["tools", "call", "no.such.tool"]);
+    // then
+    assert_eq!(kind(lines.next().unwrap()), "mcp.tool_call_refused");
+}
+
+/// A process that ends with its test.
+struct Background(Child);
+
+impl Background {
+    fn first_line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.0.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn get(address: &str, path: &str, host: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
 }
