@@ -1,7 +1,11 @@
 //! The command line, as a person and as a script use it: what is printed where, and with which exit status.
 
 use bridge_tests::bridge_binary;
+use bridge_tests::postgres::{Database, Login};
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -326,6 +330,93 @@ fn verify_names_the_first_bad_row_of_an_export() {
     assert_eq!(verify(&short, &[]).status, 0);
     let lost = verify(&short, &["--checkpoint", &checkpoint]);
     assert!(lost.status == 1 && lost.out.contains("rows from 5 on are missing"), "{}", lost.out);
+}
+
+#[tokio::test]
+async fn verify_sees_what_was_done_to_the_store_behind_its_back() {
+    for (change, seq, kind) in [
+        ("UPDATE audit SET actor_id = 'somebody else' WHERE seq = 2", 2, "edited"),
+        ("DELETE FROM audit WHERE seq = 3", 3, "missing"),
+        ("DELETE FROM audit WHERE seq = 4", 4, "tail_lost"),
+    ] {
+        // given
+        let shell = Shell::new();
+        for _ in 0..2 {
+            shell.json(&["tools", "call", "cyberos.cuo.list_personas", "--json"]);
+        }
+        assert_eq!(shell.run(&["audit", "verify"]).status, 0);
+        // when
+        let mut store = SqliteConnectOptions::new().filename(shell.state().join("bridge.db")).connect().await.unwrap();
+        let guards: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+            .fetch_all(&mut store)
+            .await
+            .unwrap();
+        for guard in guards {
+            sqlx::raw_sql(AssertSqlSafe(format!("DROP TRIGGER {guard}"))).execute(&mut store).await.unwrap();
+        }
+        sqlx::raw_sql(AssertSqlSafe(change)).execute(&mut store).await.unwrap();
+        store.close().await.unwrap();
+        // then
+        let report = shell.run(&["audit", "verify", "--json"]);
+        assert_eq!(report.status, 1, "{change}");
+        assert_eq!(report.json()["fault"], json!({ "seq": seq, "kind": kind }), "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_postgres_store_is_migrated_by_its_owner_and_refused_to_the_owner_as_a_bridge() {
+    let database = Database::empty().await;
+    let as_login =
+        |login: Login| Shell::new().with("CYBEROS_DATABASE_URL", database.url(login).expose_secret().to_owned());
+    // given no schema
+    let early = as_login(Login::Bridge).run(&["doctor"]);
+    assert!(early.status == 1 && early.out.contains("store migrate --owner-url"), "{}", early.out);
+    // when
+    let owner_url = database.url(Login::Owner);
+    for _ in 0..2 {
+        let migrated = Shell::new().json(&["store", "migrate", "--json", "--owner-url", owner_url.expose_secret()]);
+        assert!(migrated["schema_version"].as_i64().unwrap() >= 1, "{migrated}");
+    }
+    let mut admin = database.connect(Login::Admin).await;
+    sqlx::raw_sql("GRANT cyberos_plugin_host TO bridge_login").execute(&mut admin).await.unwrap();
+    // then
+    let bridge = as_login(Login::Bridge);
+    let healthy = bridge.run(&["doctor"]);
+    assert!(healthy.status == 0 && healthy.out.contains("skew"), "{}", healthy.out);
+    bridge.json(&["tools", "call", "cyberos.cuo.list_personas", "--json"]);
+    assert_eq!(bridge.run(&["audit", "verify"]).status, 0);
+    let refused = as_login(Login::Owner).run(&["doctor"]);
+    assert!(refused.status == 1 && refused.out.contains("FAIL  store"), "{}", refused.out);
+    assert_eq!(as_login(Login::Owner).run(&["tools", "list"]).status, 2);
+    // A superuser can step down to the application's role, and should not have to.
+    let warned = as_login(Login::Admin).run(&["doctor"]);
+    assert!(warned.status == 0 && warned.out.contains("warn  role"), "{}", warned.out);
+}
+
+#[test]
+fn a_call_that_is_interrupted_cancels_its_task() {
+    use std::os::unix::fs::PermissionsExt;
+    // given a supervisor that begins and never ends
+    let shell = Shell::new();
+    let supervisor = shell.file("supervisor", "#!/bin/sh\nread request\ntouch \"$0.began\"\nsleep 60\n");
+    std::fs::set_permissions(&supervisor, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let workflow = r#"{"persona": "chief-technology-officer", "workflow": "adr-quick-capture"}"#;
+    let settings = ["--cuo", "json-rpc", "--cuo-command", &supervisor];
+    let call = [&settings[..], &["tools", "call", "cyberos.cuo.execute_workflow", workflow]].concat();
+    let child = shell.command(&call).spawn().unwrap();
+    for _ in 0..200 {
+        if Path::new(&format!("{supervisor}.began")).exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // when
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    // then
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!(ran.status, 130, "{}", ran.err);
+    assert_eq!(shell.json(&["tasks", "list", "--json"])[0]["status"], "cancelled");
 }
 
 #[test]
