@@ -67,6 +67,11 @@ struct App {
     draining: Arc<AtomicBool>,
 }
 
+/// Routes of others behind the same check of Origin and Host.
+pub fn guarded(routes: Router, origins: Origins) -> Router {
+    routes.layer(middleware::from_fn_with_state(origins, guard::check))
+}
+
 impl HttpServer {
     /// Serve until `stop` fires, then finish what is under way within the drain budget.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> std::io::Result<()> {
