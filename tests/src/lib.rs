@@ -1,15 +1,12 @@
 //! What the behaviour tests stand on: a real bridge, its callers, a real Postgres, a collector.
 
-<<<<<<< HEAD
+// Only the host reads its environment in one place; tests may look where they like.
+#![allow(clippy::disallowed_methods)]
+
 pub mod bridge;
 pub mod caller;
 pub mod gate;
 pub mod inside;
-=======
-// Only the host reads its environment in one place; tests may look where they like.
-#![allow(clippy::disallowed_methods)]
-
->>>>>>> main
 pub mod otlp;
 pub mod postgres;
 pub mod reply;
