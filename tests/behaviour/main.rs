@@ -4,10 +4,12 @@
 #![allow(clippy::disallowed_methods)]
 
 mod acceptance;
+mod architecture;
 mod cli;
 mod confirmation;
 mod cors_and_hosts;
 mod crash;
+mod docs;
 mod drain;
 mod errors;
 mod handshake;

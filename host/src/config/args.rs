@@ -141,7 +141,7 @@ pub struct SettingsArgs {
     #[arg(long, env = "CYBEROS_CUO_COMMAND", global = true, help_heading = "CyberOS")]
     pub cuo_command: Option<String>,
 
-    /// Base URL of the memory service. Unless set, the audit log is kept in the bridge's own store.
+    /// Base URL of the memory service; CYBEROS_MEMORY_ENDPOINT is read, too. Unless set, the audit log is kept in the bridge's own store.
     #[arg(long, env = "MEMORY_ENDPOINT", global = true, help_heading = "CyberOS")]
     pub memory_endpoint: Option<String>,
 
