@@ -297,17 +297,14 @@ fn services(
                         .trim(),
                 )),
             };
-            Memory::remote(
-                endpoint,
-                token,
-                store,
-                stop.clone(),
-                Arc::new(move |event| metrics.audit_shipped(event.word())),
-            )
+            Memory::remote(endpoint, token, store, stop.clone(), {
+                let metrics = metrics.clone();
+                Arc::new(move |event| metrics.audit_shipped(event.word()))
+            })
             .map_err(|why| BadSetting::new(why.to_string()))?
         }
     };
-    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory) })
+    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory), metrics })
 }
 
 /// The eight first-party components with exactly what each needs, then the operator's.

@@ -1,10 +1,14 @@
 //! The command line, as a person and as a script use it: what is printed where, and with which exit status.
 
 use bridge_tests::bridge_binary;
+use bridge_tests::postgres::{Database, Login};
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use std::io::Write;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
 const TENANT: &str = "11111111-2222-4333-8444-555555555555";
@@ -210,7 +214,8 @@ fn a_destructive_call_needs_a_terminal_or_a_signed_token_and_the_token_works_onc
     // then the right one passes the gate, once
     let token = sign(arguments);
     let first = confirmed(&token);
-    assert!(!first.err.contains("confirmation_"), "{}", first.err);
+    assert_eq!(first.status, 0, "{}", first.err);
+    assert_eq!(shell.run(&["audit", "tail", "--kind", "note.added", "--json"]).out.lines().count(), 1);
     confirmed(&token).assert_refused("authz_denied", "confirmation_invalid");
 }
 
@@ -327,6 +332,93 @@ fn verify_names_the_first_bad_row_of_an_export() {
     assert!(lost.status == 1 && lost.out.contains("rows from 5 on are missing"), "{}", lost.out);
 }
 
+#[tokio::test]
+async fn verify_sees_what_was_done_to_the_store_behind_its_back() {
+    for (change, seq, kind) in [
+        ("UPDATE audit SET actor_id = 'somebody else' WHERE seq = 2", 2, "edited"),
+        ("DELETE FROM audit WHERE seq = 3", 3, "missing"),
+        ("DELETE FROM audit WHERE seq = 4", 4, "tail_lost"),
+    ] {
+        // given
+        let shell = Shell::new();
+        for _ in 0..2 {
+            shell.json(&["tools", "call", "cyberos.cuo.list_personas", "--json"]);
+        }
+        assert_eq!(shell.run(&["audit", "verify"]).status, 0);
+        // when
+        let mut store = SqliteConnectOptions::new().filename(shell.state().join("bridge.db")).connect().await.unwrap();
+        let guards: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+            .fetch_all(&mut store)
+            .await
+            .unwrap();
+        for guard in guards {
+            sqlx::raw_sql(AssertSqlSafe(format!("DROP TRIGGER {guard}"))).execute(&mut store).await.unwrap();
+        }
+        sqlx::raw_sql(AssertSqlSafe(change)).execute(&mut store).await.unwrap();
+        store.close().await.unwrap();
+        // then
+        let report = shell.run(&["audit", "verify", "--json"]);
+        assert_eq!(report.status, 1, "{change}");
+        assert_eq!(report.json()["fault"], json!({ "seq": seq, "kind": kind }), "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_postgres_store_is_migrated_by_its_owner_and_refused_to_the_owner_as_a_bridge() {
+    let database = Database::empty().await;
+    let as_login =
+        |login: Login| Shell::new().with("CYBEROS_DATABASE_URL", database.url(login).expose_secret().to_owned());
+    // given no schema
+    let early = as_login(Login::Bridge).run(&["doctor"]);
+    assert!(early.status == 1 && early.out.contains("store migrate --owner-url"), "{}", early.out);
+    // when
+    let owner_url = database.url(Login::Owner);
+    for _ in 0..2 {
+        let migrated = Shell::new().json(&["store", "migrate", "--json", "--owner-url", owner_url.expose_secret()]);
+        assert!(migrated["schema_version"].as_i64().unwrap() >= 1, "{migrated}");
+    }
+    let mut admin = database.connect(Login::Admin).await;
+    sqlx::raw_sql("GRANT cyberos_plugin_host TO bridge_login").execute(&mut admin).await.unwrap();
+    // then
+    let bridge = as_login(Login::Bridge);
+    let healthy = bridge.run(&["doctor"]);
+    assert!(healthy.status == 0 && healthy.out.contains("skew"), "{}", healthy.out);
+    bridge.json(&["tools", "call", "cyberos.cuo.list_personas", "--json"]);
+    assert_eq!(bridge.run(&["audit", "verify"]).status, 0);
+    let refused = as_login(Login::Owner).run(&["doctor"]);
+    assert!(refused.status == 1 && refused.out.contains("FAIL  store"), "{}", refused.out);
+    assert_eq!(as_login(Login::Owner).run(&["tools", "list"]).status, 2);
+    // A superuser can step down to the application's role, and should not have to.
+    let warned = as_login(Login::Admin).run(&["doctor"]);
+    assert!(warned.status == 0 && warned.out.contains("warn  role"), "{}", warned.out);
+}
+
+#[test]
+fn a_call_that_is_interrupted_cancels_its_task() {
+    use std::os::unix::fs::PermissionsExt;
+    // given a supervisor that begins and never ends
+    let shell = Shell::new();
+    let supervisor = shell.file("supervisor", "#!/bin/sh\nread request\ntouch \"$0.began\"\nsleep 60\n");
+    std::fs::set_permissions(&supervisor, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let workflow = r#"{"persona": "chief-technology-officer", "workflow": "adr-quick-capture"}"#;
+    let settings = ["--cuo", "json-rpc", "--cuo-command", &supervisor];
+    let call = [&settings[..], &["tools", "call", "cyberos.cuo.execute_workflow", workflow]].concat();
+    let child = shell.command(&call).spawn().unwrap();
+    for _ in 0..200 {
+        if Path::new(&format!("{supervisor}.began")).exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // when
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    // then
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!(ran.status, 130, "{}", ran.err);
+    assert_eq!(shell.json(&["tasks", "list", "--json"])[0]["status"], "cancelled");
+}
+
 #[test]
 fn an_export_never_overwrites_a_file() {
     let shell = Shell::new();
@@ -419,4 +511,62 @@ fn no_command_shows_a_secret_of_the_settings() {
     let migrate = shell.run(&["store", "migrate", "--owner-url", "postgres://owner:hunter2@127.0.0.1:9/none"]);
     assert_eq!(migrate.status, 2);
     assert!(migrate.err.contains("cannot be reached") && !migrate.err.contains("hunter2"), "{}", migrate.err);
+}
+
+#[test]
+fn the_memory_service_serves_the_audit_log_of_its_store() {
+    let shell = Shell::new();
+    shell.json(&["tools", "call", "cyberos.cuo.list_personas", "--json"]);
+    let serve = ["memory", "serve", "--listen", "127.0.0.1:0", "--auth", "none"];
+    let mut service = Background(shell.command(&serve).spawn().unwrap());
+    let address = service.first_line().trim().strip_prefix("listening on http://").unwrap().to_owned();
+    let (address, path) = address.split_once('/').unwrap();
+    // when
+    let reply = get(address, &format!("/{path}?limit=10"), address);
+    // then
+    let body: Value = serde_json::from_str(reply.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(body["rows"].as_array().unwrap().len(), 2, "{reply}");
+    // and not under a name that a page of another site could use
+    assert!(get(address, "/v1/audit", "evil.example").starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn follow_shows_rows_as_they_come() {
+    let shell = Shell::new();
+    shell.json(&["tools", "call", "cyberos.cuo.list_personas", "--json"]);
+    let mut tail = Background(shell.command(&["audit", "tail", "--follow", "--json"]).spawn().unwrap());
+    let mut lines = BufReader::new(tail.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let kind = |line: String| serde_json::from_str::<Value>(&line).unwrap()["kind"].clone();
+    assert_eq!(kind(lines.next().unwrap()), "mcp.tool_call_started");
+    assert_eq!(kind(lines.next().unwrap()), "mcp.tool_call_completed");
+    // when
+    shell.run(&["tools", "call", "no.such.tool"]);
+    // then
+    assert_eq!(kind(lines.next().unwrap()), "mcp.tool_call_refused");
+}
+
+/// A process that ends with its test.
+struct Background(Child);
+
+impl Background {
+    fn first_line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.0.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn get(address: &str, path: &str, host: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
 }

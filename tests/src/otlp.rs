@@ -23,7 +23,9 @@ pub struct Collector {
 }
 
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<(Vec<Span>, Vec<Metric>, Option<Resource>)>>);
+struct Kept(Arc<Mutex<Received>>);
+
+type Received = (Vec<Span>, Vec<Metric>, Option<Resource>);
 
 impl Collector {
     pub async fn start() -> Self {

@@ -19,7 +19,7 @@ use crate::store::TaskRow;
 pub enum Reply {
     Result(ToolResult),
     /// It runs on; the caller follows it.
-    Task(TaskRow),
+    Task(Box<TaskRow>),
 }
 
 pub struct Broker {
@@ -83,11 +83,11 @@ impl Broker {
             received,
             request_id: context.request_id,
         };
-        run.to_end(&cleared, &self.parts.observer).await
+        run.finish(&cleared, &self.parts.observer).await
     }
 
     async fn start_task(&self, cleared: Cleared, call: ToolCall) -> Result<Reply> {
-        self.parts.tasks.start(cleared, call).await.map(Reply::Task)
+        self.parts.tasks.start(cleared, call).await.map(|row| Reply::Task(Box::new(row)))
     }
 
     async fn record_refusal(&self, caller: &Caller, call: &ToolCall, refusal: Error, received: Instant) -> Error {
@@ -116,7 +116,7 @@ pub(super) struct Run {
 
 impl Run {
     /// When the closing row cannot be written, that takes the answer's place: a lost row is never silent.
-    pub async fn to_end(self, cleared: &Cleared, observer: &Observer) -> Result<ToolResult> {
+    pub async fn finish(self, cleared: &Cleared, observer: &Observer) -> Result<ToolResult> {
         let (trace, task_id) = (self.call.trace, self.call.task_id.clone());
         let running = observer.running(&cleared.entry);
         let Ended { outcome, fuel } = cleared.entry.plugin.call(self.call).await;

@@ -111,7 +111,7 @@ async fn execute(cuo: &Cuo, run: Run, output: OutputArgs) -> anyhow::Result<Exit
             .hint("Write PERSONA/WORKFLOW; `cuo personas` and `cuo workflows PERSONA` show what there is.");
         return Ok(out::refused(&error, &trace_id, output));
     };
-    let bar = Bar::for_call(&run.workflow);
+    let bar = Bar::at_once(&run.workflow);
     let inputs: Map<String, Value> = run.input.iter().cloned().collect();
     let params = json!({ "persona": persona, "workflow": workflow, "inputs": inputs });
     let stop: CancellationToken = serve::stop_on_signal();

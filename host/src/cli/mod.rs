@@ -7,6 +7,7 @@ mod audit;
 mod confirm;
 mod cuo;
 mod doctor;
+mod memory;
 mod out;
 mod progress;
 mod serve;
@@ -60,6 +61,8 @@ enum Command {
     Audit(audit::Arguments),
     /// Personas, workflows and routing, without the bridge around them.
     Cuo(cuo::Arguments),
+    /// The memory service: the audit log over HTTP, from this store.
+    Memory(memory::Arguments),
     /// The database's schema.
     Store(store::Arguments),
     /// Check everything that a bridge stands on, and say how to mend what is wrong.
@@ -101,7 +104,7 @@ impl Cli {
     async fn dispatch(self) -> anyhow::Result<ExitCode> {
         let mut settings = self.settings;
         let command = self.command.unwrap_or(Command::Serve);
-        if self.default_log && !matches!(command, Command::Serve | Command::TaskWorker(_)) {
+        if self.default_log && !matches!(command, Command::Serve | Command::Memory(_) | Command::TaskWorker(_)) {
             settings.log = "warn".into();
         }
         match command {
@@ -112,6 +115,7 @@ impl Cli {
             Command::Tasks(arguments) => tasks::run(settings, arguments).await,
             Command::Audit(arguments) => audit::run(settings, arguments).await,
             Command::Cuo(arguments) => cuo::run(settings, arguments).await,
+            Command::Memory(arguments) => memory::run(settings, arguments).await,
             Command::Store(arguments) => store::run(arguments).await,
             Command::Doctor(arguments) => doctor::run(settings, arguments).await,
             Command::TaskWorker(arguments) => task_worker::run(settings, arguments).await,

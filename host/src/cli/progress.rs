@@ -1,6 +1,6 @@
 //! How far long work is, on the terminal's stderr; nothing at all where stderr is not a terminal.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -11,15 +11,18 @@ use crate::model::{Progress, ProgressSink};
 pub struct Bar(ProgressBar);
 
 impl Bar {
-    pub fn for_call(what: &str) -> Bar {
-        let bar = match std::io::stderr().is_terminal() {
-            true => ProgressBar::new_spinner(),
-            false => ProgressBar::hidden(),
-        };
+    /// For work that is known to be long.
+    pub fn at_once(what: &str) -> Bar {
+        let bar = Bar::when_reported(what);
+        appear(&bar.0);
+        bar
+    }
+
+    /// For work that may be over at once: nothing is drawn until it reports how far it is.
+    pub fn when_reported(what: &str) -> Bar {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_style(ProgressStyle::with_template("{spinner} {prefix} {msg} {elapsed}").expect("it is well formed"));
         bar.set_prefix(printable(what));
-        // A call that answers at once shows nothing: the first tick comes late.
-        bar.enable_steady_tick(Duration::from_millis(200));
         Bar(bar)
     }
 
@@ -33,7 +36,15 @@ impl Bar {
     }
 }
 
+fn appear(bar: &ProgressBar) {
+    if bar.is_hidden() && std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+}
+
 fn show(bar: &ProgressBar, progress: &Progress) {
+    appear(bar);
     if let Some(total) = progress.total.filter(|total| *total > 0.0) {
         if bar.length().is_none() {
             let style = ProgressStyle::with_template("{spinner} {prefix} [{bar:24}] {pos}/{len} {msg} {elapsed}");

@@ -15,11 +15,8 @@ use crate::store::{Store, TaskOwner};
 pub async fn bridge(args: SettingsArgs) -> anyhow::Result<Bridge> {
     let settings = app::settings(args)?;
     let telemetry = app::start_telemetry(&settings)?;
-    let bridge = Bridge::start(settings, telemetry, TaskHome::Here).await?;
-    for rejected in &bridge.rejected {
-        eprintln!("{}: not served: {rejected}", app::NAME);
-    }
-    Ok(bridge)
+    // Components that are not served are named in the log, on stderr.
+    Bridge::start(settings, telemetry, TaskHome::Here).await
 }
 
 /// The store alone: for commands that only read rows, and must work when the sandbox does not.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +38,10 @@ pub struct Peer {
 /// The key tells peers apart as well as the transport can. Where two of them could share one (HTTP without sessions) and
 /// use the same id at once, neither is cancelled: stopping somebody else's call would be worse.
 #[derive(Clone, Default)]
-pub struct InFlight(Arc<Mutex<HashMap<(Arc<str>, RequestId), Vec<CancellationToken>>>>);
+pub struct InFlight(Arc<Mutex<Requests>>);
+
+/// More than one token under a key are requests that cannot be told apart.
+type Requests = HashMap<(Arc<str>, RequestId), Vec<CancellationToken>>;
 
 impl InFlight {
     /// Register a request for as long as the guard lives.
@@ -65,7 +68,7 @@ impl InFlight {
         self.lock().values().flatten().for_each(CancellationToken::cancel);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Arc<str>, RequestId), Vec<CancellationToken>>> {
+    fn lock(&self) -> MutexGuard<'_, Requests> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,6 +28,7 @@ use wasmtime::component::Component;
 
 use crate::config::Grants;
 use crate::model::PluginId;
+use crate::telemetry::Metrics;
 use crate::upstreams::cuo::Cuo;
 use crate::upstreams::http::HttpUpstreams;
 use crate::upstreams::memory::Memory;
@@ -37,6 +38,8 @@ pub struct Services {
     pub cuo: Option<Arc<Cuo>>,
     pub http: HttpUpstreams,
     pub memory: Arc<Memory>,
+    /// Counts what is refused.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Can compiled components be kept in this directory? It is created if need be.

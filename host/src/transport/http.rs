@@ -40,6 +40,9 @@ pub struct HttpSettings {
     pub drain: Duration,
 }
 
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
 /// Asked by `GET /readyz`: can calls be answered now?
 pub type Readiness = Arc<dyn Fn() -> futures::future::BoxFuture<'static, Result<(), Error>> + Send + Sync>;
 
@@ -62,6 +65,11 @@ struct App {
     server: HttpServer,
     in_flight: InFlight,
     draining: Arc<AtomicBool>,
+}
+
+/// Routes of others behind the same check of Origin and Host.
+pub fn guarded(routes: Router, origins: Origins) -> Router {
+    routes.layer(middleware::from_fn_with_state(origins, guard::check))
 }
 
 impl HttpServer {
@@ -173,14 +181,14 @@ async fn mcp(State(app): State<App>, request: Request) -> Response {
         Err(error) => {
             return match caller {
                 Ok(_) => fault(StatusCode::BAD_REQUEST, error, &trace_id()),
-                Err(refusal) => app.refuse(refusal, None),
+                Err(refusal) => app.refuse(refusal, None, &parts.headers),
             };
         }
     };
     let caller = match caller {
         Ok(caller) => caller,
         Err(refusal) if app.may_initialize(&refusal, &messages) => Caller::anonymous(),
-        Err(refusal) => return app.refuse(refusal, messages.first()),
+        Err(refusal) => return app.refuse(refusal, messages.first(), &parts.headers),
     };
     app.answer(caller, &parts.headers, messages, batch).await
 }
@@ -193,12 +201,12 @@ impl App {
         self.server.settings.open_initialize && refusal.reason() == Reason::TokenMissing && only_initialize
     }
 
-    fn refuse(&self, refusal: Error, message: Option<&Message>) -> Response {
+    fn refuse(&self, refusal: Error, message: Option<&Message>, headers: &HeaderMap) -> Response {
         let id = match message {
             Some(Message::Request { id, .. }) => Some(id),
             _ => None,
         };
-        let answer = Answer::error(id, refusal, &Trace::start().id);
+        let answer = Answer::error(id, refusal, &Trace::continue_from(traceparent(headers)).id);
         self.respond(answer)
     }
 
@@ -212,7 +220,7 @@ impl App {
         };
         let peer = Peer { caller, policy, outbox: None, in_flight: self.in_flight.clone(), key };
         let accepted = accept(&peer, messages);
-        let traceparent = headers.get("traceparent").and_then(|h| h.to_str().ok()).map(str::to_owned);
+        let traceparent = traceparent(headers).map(str::to_owned);
         let protocol = self.server.protocol.clone();
         // A task of its own: if the client disconnects, this future is dropped, and the call must not be.
         let answering = tokio::spawn(async move { protocol.answer(&peer, accepted, traceparent.as_deref()).await });
@@ -255,6 +263,10 @@ impl App {
         }
         response
     }
+}
+
+fn traceparent(headers: &HeaderMap) -> Option<&str> {
+    headers.get("traceparent").and_then(|h| h.to_str().ok())
 }
 
 /// Transport faults, before the body is looked at.
@@ -302,7 +314,9 @@ async fn read(body: Body, limit: usize) -> Result<Bytes, (StatusCode, Error)> {
     if axum::body::HttpBody::size_hint(&body).lower() > limit as u64 {
         return Err(too_large());
     }
-    to_bytes(body, limit).await.map_err(|error| {
+    let slow =
+        |_| (StatusCode::REQUEST_TIMEOUT, Error::new(Reason::InvalidRequest, "The body did not arrive in time."));
+    tokio::time::timeout(BODY_TIME, to_bytes(body, limit)).await.map_err(slow)?.map_err(|error| {
         match std::error::Error::source(&error).is_some_and(|e| e.is::<http_body_util::LengthLimitError>()) {
             true => too_large(),
             false => {

@@ -102,7 +102,7 @@ impl Tasks {
             received: Instant::now(),
             request_id: stored.request_id,
         };
-        let outcome = run.to_end(&cleared, &self.observer).await;
+        let outcome = run.finish(&cleared, &self.observer).await;
         keeper.abort();
         match outcome {
             // Cancelled by our own end, not by the caller: the row must say so.

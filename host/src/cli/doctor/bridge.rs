@@ -24,6 +24,14 @@ pub async fn store(settings: &Settings) -> (Option<Arc<dyn Store>>, Vec<Finding>
             }
             Ok(database) => {
                 findings.push(skew(database.clock_ahead));
+                if database.login_is_mighty {
+                    let found = format!(
+                        "{} is a superuser or has BYPASSRLS; the bridge only steps down from it",
+                        database.login
+                    );
+                    let mend = "Give the bridge a login of its own: CREATE ROLE bridge LOGIN; GRANT cyberos_plugin_host TO bridge.";
+                    findings.push(Finding::warn("role", found, mend));
+                }
                 let version = database.schema_version.map_or("unknown".into(), |version| version.to_string());
                 format!("Postgres {}, login {}, schema version {version}", database.server_version, database.login)
             }

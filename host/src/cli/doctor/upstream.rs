@@ -1,14 +1,14 @@
 //! What the bridge reaches: the CUO's catalogue and supervisor, token issuers, the memory service.
 
 use std::time::Duration;
-use url::Url;
 
 use super::Finding;
 use crate::app;
 use crate::auth::{Clock, Identifier, StdioToken};
 use crate::config::Settings;
+use crate::upstreams::client_for;
 use crate::upstreams::cuo::Cuo;
-use crate::upstreams::{check_transport, client_for};
+use crate::upstreams::memory::RestSettings;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Ill-formed files that are named; the log has them all.
@@ -98,11 +98,9 @@ pub async fn memory(settings: &Settings) -> Vec<Finding> {
         return vec![Finding::ok("memory", "the audit log is kept in the bridge's own store")];
     };
     const MEND: &str = "Check --memory-endpoint; rows wait in the store until it answers.";
-    let parsed = Url::parse(endpoint).map_err(|why| why.to_string());
-    let url = parsed.and_then(|url| check_transport(&url).map(|()| url).map_err(|why| why.to_string()));
-    let mut url = match url {
-        Ok(url) => url,
-        Err(why) => return vec![Finding::fail("memory", format!("--memory-endpoint is unusable: {why}"), MEND)],
+    let mut url = match RestSettings::at(endpoint) {
+        Ok(settings) => settings.base,
+        Err(why) => return vec![Finding::fail("memory", why.to_string(), MEND)],
     };
     let path = format!("{}/v1/audit", url.path().trim_end_matches('/'));
     url.set_path(&path);

@@ -79,7 +79,7 @@ impl Session<'_> {
         }
         match answer {
             Ok(Reply::Result(result)) => self.print(&result),
-            Ok(Reply::Task(row)) => self.follow(row).await,
+            Ok(Reply::Task(row)) => self.follow(*row).await,
             Err(_) if self.stop.is_cancelled() => Ok(ExitCode::from(out::INTERRUPTED)),
             Err(error) => {
                 let code = out::refused(&error, &trace.id, self.output);
@@ -98,7 +98,7 @@ impl Session<'_> {
         confirmation: Option<String>,
         trace: Trace,
     ) -> Result<Reply, Error> {
-        let bar = Bar::for_call(name);
+        let bar = Bar::when_reported(name);
         let mut meta = Map::new();
         if let Some(token) = confirmation {
             meta.insert(CONFIRMATION_KEY.into(), token.into());
@@ -156,7 +156,7 @@ impl Session<'_> {
 
     /// A long-running call: wait for its end, show how far it is, cancel it at ^C.
     async fn follow(&self, row: TaskRow) -> anyhow::Result<ExitCode> {
-        let bar = Bar::for_call(row.tool.as_str());
+        let bar = Bar::at_once(row.tool.as_str());
         let (owner, id) = (row.owner.clone(), row.id.clone());
         let mut row = row;
         let mut cancelled = false;

@@ -14,6 +14,7 @@ impl audit_append::Host for CallState {
     async fn append(&mut self, kind: String, body: String) -> wasmtime::Result<Result<Position, AuditError>> {
         self.enter()?;
         if !self.call.cleared_to_append {
+            self.denied("audit-append", "not-cleared");
             return Ok(Err(AuditError::NotCleared));
         }
         if let Err(why) = check_kind(&kind).and_then(|()| check_not_reserved(&kind)) {

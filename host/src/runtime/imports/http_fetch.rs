@@ -13,6 +13,7 @@ impl Host for CallState {
     async fn fetch(&mut self, request: Request) -> wasmtime::Result<Result<Response, FetchError>> {
         self.enter()?;
         let Some(grant) = self.grants.upstreams.get(&request.upstream) else {
+            self.denied("http-fetch", "not-granted");
             return Ok(Err(FetchError::NotGranted(format!("upstream {}", request.upstream))));
         };
         let left = self.call.deadline.saturating_duration_since(Instant::now());
@@ -26,6 +27,11 @@ impl Host for CallState {
             traceparent: self.call.trace.traceparent(),
         };
         let answer = self.services.http.fetch(grant, request).await;
+        match &answer {
+            Err(http::FetchError::NotGranted(_)) => self.denied("http-fetch", "not-granted"),
+            Err(http::FetchError::AddressRefused) => self.denied("http-fetch", "address-refused"),
+            _ => {}
+        }
         Ok(answer
             .map(|response| Response {
                 status: response.status,

@@ -76,4 +76,13 @@ impl CallState {
     }
 }
 
+impl CallState {
+    /// The plugin reached for something that it may not have; the operator sees how often.
+    fn denied(&self, import: &'static str, why: &'static str) {
+        self.services.metrics.host_call_denied(import, why);
+        let (plugin, trace_id) = (self.plugin.as_str(), self.call.trace.id);
+        tracing::warn!(plugin, %trace_id, import, why, "a host call was refused by policy");
+    }
+}
+
 impl interfaces::types::Host for CallState {}

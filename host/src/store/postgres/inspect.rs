@@ -15,6 +15,8 @@ pub struct Inspection {
     pub server_version: String,
     /// The login, before it steps down to the application role.
     pub login: String,
+    /// Is that login a superuser, or has it BYPASSRLS? It steps down, but whoever takes over its session can step up again.
+    pub login_is_mighty: bool,
     /// The newest migration, if the schema can be read.
     pub schema_version: Option<i64>,
     /// The one that this binary needs.
@@ -29,6 +31,7 @@ pub async fn inspect(url: &SecretString) -> Result<Inspection> {
     let asked = Instant::now();
     let row = sqlx::query(
         "SELECT current_setting('server_version') AS version, session_user::text AS login,
+                (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = session_user) AS mighty,
                 (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now_us",
     )
     .fetch_one(&mut connection)
@@ -46,6 +49,7 @@ pub async fn inspect(url: &SecretString) -> Result<Inspection> {
     let inspection = Inspection {
         server_version: row.try_get("version").map_err(cannot_connect)?,
         login: row.try_get("login").map_err(cannot_connect)?,
+        login_is_mighty: row.try_get("mighty").map_err(cannot_connect)?,
         schema_version,
         wanted_version: LATEST,
         clock_ahead: SignedDuration::from_micros(here.as_microsecond() - now_us - travel.as_micros() as i64),

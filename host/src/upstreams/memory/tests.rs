@@ -379,8 +379,7 @@ impl Shipping {
     async fn end(self) -> Vec<ShipEvent> {
         self.stop.cancel();
         tokio::time::timeout(Duration::from_secs(5), self.worker).await.expect("it stops").unwrap();
-        let events = self.events.lock().unwrap().clone();
-        events
+        self.events.lock().unwrap().clone()
     }
 }
 
@@ -403,7 +402,8 @@ async fn a_remote_memory_ships_the_outbox_by_itself_and_at_once_when_told() {
     let (fake, address) = Fake::start(vec![at(1)]).await;
     let (_directory, store) = store().await;
     let stop = CancellationToken::new();
-    let memory = Memory::remote(&format!("http://{address}/base"), None, store.clone(), stop.clone()).unwrap();
+    let memory =
+        Memory::remote(&format!("http://{address}/base"), None, store.clone(), stop.clone(), Arc::new(|_| {})).unwrap();
     // given a shipper that has just looked, and found nothing
     tokio::time::sleep(Duration::from_millis(200)).await;
     let row = NewAuditRow {
