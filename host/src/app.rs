@@ -175,6 +175,7 @@ impl Bridge {
         self.tasks.stop();
         self.stop.cancel();
         self.tasks.settle(Duration::from_secs(2)).await;
+        Cuo::settle().await;
         self.audit.settle(Duration::from_secs(2)).await;
         self.store.close().await;
         self.telemetry.shutdown(Duration::from_secs(2)).await;

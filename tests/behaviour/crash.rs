@@ -77,6 +77,7 @@ async fn every_answered_call_keeps_its_audit_rows(setup: Setup) {
     for round in 0..3 {
         let bridge = setup.start().await;
         let alice = bridge.caller("alice");
+        alice.call("cyberos.cuo.list_personas", json!({})).await.structured();
         let killing = async {
             tokio::time::sleep(Duration::from_millis(150 + 90 * round)).await;
             bridge.signal(Signal::KILL);

@@ -86,6 +86,7 @@ async fn a_batch_is_answered_in_order_without_its_notifications() {
         json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
     };
     let note = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    bridge.line().request(&call("first", 0)).await;
     let asked = Instant::now();
     let batch = json!([call("slow", 400), note, call("slower", 500), ping("quick"), { "wrong": true }]);
     bridge.line().send(&batch.to_string()).await;

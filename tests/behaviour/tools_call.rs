@@ -126,7 +126,9 @@ async fn many_calls_at_once_each_get_their_own_answer(setup: Setup) {
 }
 
 async fn a_cancelled_call_is_stopped_at_once(setup: Setup) {
-    let bridge = setup.misbehaving_guest().start().await;
+    // given: more fuel than the guest burns before it is cancelled
+    let grants = "[plugins.guest-misbehaves]\nany_tool_name = true\nlimits.fuel = 500_000_000_000\n";
+    let bridge = setup.guests(&["guest_misbehaves"], grants).start().await;
     let alice = bridge.caller("alice");
     for (tool, arguments) in [("test.sleeps", json!({ "ms": 20_000 })), ("test.spins_forever", json!({}))] {
         alice.call("test.echoes", json!({})).await.structured();

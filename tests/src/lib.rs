@@ -5,6 +5,8 @@
 
 pub mod bridge;
 pub mod caller;
+pub mod gate;
+pub mod inside;
 pub mod otlp;
 pub mod postgres;
 pub mod reply;

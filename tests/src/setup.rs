@@ -95,6 +95,12 @@ impl Setup {
         self
     }
 
+    /// On a database that the test made.
+    pub fn on(mut self, database: Database) -> Setup {
+        self.database = Some(Arc::new(database));
+        self
+    }
+
     /// Serve these components of `tests/components` beside the eight, with this `plugins.toml`.
     pub fn guests(self, guests: &[&str], grants: &str) -> Setup {
         let directory = self.home().join("plugins");
