@@ -13,8 +13,7 @@ fn every_row_has_a_test_and_every_test_is_there() {
         .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
         .collect();
     let numbers: Vec<String> = rows.iter().map(|row| row[0].to_owned()).collect();
-    let expected: Vec<String> =
-        (1..=24).map(|n| format!("A{n}")).chain((1..=15).map(|n| format!("F{n}"))).collect();
+    let expected: Vec<String> = (1..=24).map(|n| format!("A{n}")).chain((1..=15).map(|n| format!("F{n}"))).collect();
     assert_eq!(numbers, expected, "24 criteria and 15 failures, in order");
     for row in &rows {
         // Every second piece between backticks is code; a test is `module::…::name`.
@@ -34,13 +33,16 @@ fn check(here: &Path, row: &str, test: &str) {
     assert!(main.lines().any(|line| line == format!("mod {module};")), "{row}: module {module} is not compiled");
     let source = fs::read_to_string(here.join(format!("behaviour/{module}.rs"))).unwrap_or_default();
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
-    let declared = |line: &str| line.starts_with(&format!("fn {name}(")) || line.starts_with(&format!("async fn {name}("));
+    let declared =
+        |line: &str| line.starts_with(&format!("fn {name}(")) || line.starts_with(&format!("async fn {name}("));
     let at = lines.iter().position(|line| declared(line)).unwrap_or_else(|| panic!("{row}: there is no test {test}"));
     // Either the function is a test, or a macro makes one of it for each transport or store.
     let itself = lines[..at].iter().rev().take_while(|line| line.starts_with('#')).any(|line| line.contains("test"));
     let by_macro = lines[..at].contains(&name);
     match rest.starts_with("{stdio,http}::") {
-        true => assert!(by_macro && source.contains("on_both_transports! {"), "{row}: {test} is not run on both transports"),
+        true => {
+            assert!(by_macro && source.contains("on_both_transports! {"), "{row}: {test} is not run on both transports")
+        }
         false => assert!(itself || by_macro, "{row}: {test} is a function and no test"),
     }
 }

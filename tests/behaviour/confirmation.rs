@@ -53,7 +53,10 @@ async fn a_confirmation_works_once_and_for_exactly_this_call(setup: Setup) {
     alice.call_with(TOOL, note("this"), with(&other_tool)).await.assert_error(invalid.0, invalid.1);
     let forged = format!("{}A", &token[..token.len() - 1]);
     alice.call_with(TOOL, note("this"), with(&forged)).await.assert_error(invalid.0, invalid.1);
-    alice.call_with(TOOL, note("this"), json!({ "cyberos/confirmation_token": 7 })).await.assert_error(invalid.0, invalid.1);
+    alice
+        .call_with(TOOL, note("this"), json!({ "cyberos/confirmation_token": 7 }))
+        .await
+        .assert_error(invalid.0, invalid.1);
     // when the call is the one that was confirmed, whatever the order of its keys
     let reordered = json!({ "body": { "text": "this" }, "kind": "decision.recorded" });
     alice.call_with(TOOL, reordered, with(&token)).await.structured();

@@ -73,7 +73,13 @@ async fn a_configured_origin_may_call_and_read_the_answer() {
 #[tokio::test]
 async fn other_origins_stay_out_and_are_told_why() {
     let bridge = allowing(PAGE).start().await;
-    for origin in ["https://evil.example", "http://example.com", "https://example.com:8443", "https://example.com.evil.example", "null"] {
+    for origin in [
+        "https://evil.example",
+        "http://example.com",
+        "https://example.com:8443",
+        "https://example.com.evil.example",
+        "null",
+    ] {
         assert_forbidden(&preflight(&bridge, origin).await);
         let answer = ask(&bridge, &[("origin", origin)]).await;
         assert_forbidden(&answer);
@@ -87,7 +93,9 @@ async fn an_origin_is_allowed_before_the_token_is_looked_at() {
     // A preflight carries no token.
     assert!([200, 204].contains(&preflight(&bridge, PAGE).await.status));
     // A page may read why it was refused.
-    let answer = bridge.ask("POST", "/mcp", &[("origin", PAGE)], br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#.to_vec()).await;
+    let answer = bridge
+        .ask("POST", "/mcp", &[("origin", PAGE)], br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#.to_vec())
+        .await;
     assert_eq!(answer.status, 401);
     assert!(answer.headers.contains_key("access-control-allow-origin"));
 }
@@ -102,7 +110,11 @@ async fn a_foreign_host_name_is_refused() {
     for host in ["localhost", "127.0.0.1", "[::1]", "mcp.example.com", "MCP.example.com"] {
         assert_eq!(ask(&bridge, &[("host", &format!("{host}:{port}"))]).await.status, 200, "{host}");
     }
-    let two = format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}", ping().len(), String::from_utf8(ping()).unwrap());
+    let two = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{}",
+        ping().len(),
+        String::from_utf8(ping()).unwrap()
+    );
     let answer = bridge.raw(two.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 403") || answer.starts_with("HTTP/1.1 400"), "{answer}");
 }

@@ -38,7 +38,10 @@ async fn an_error_of_each_class_carries_a_trace_id(setup: Setup) {
     let replies = [
         ("input_validation", alice.call("cyberos.cuo.route", json!({})).await),
         ("authz_denied", alice.call("cyberos.memory.append_audit", note).await),
-        ("upstream_unavailable", alice.call("test.fails_politely", json!({ "how": "unavailable", "text": "The sky is away." })).await),
+        (
+            "upstream_unavailable",
+            alice.call("test.fails_politely", json!({ "how": "unavailable", "text": "The sky is away." })).await,
+        ),
         ("internal_error", alice.call("test.panics", json!({})).await),
     ];
     let mut traces = vec![];

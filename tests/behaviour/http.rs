@@ -84,7 +84,9 @@ async fn media_types_must_be_ones_that_are_spoken() {
     assert_eq!(answer.status, 200);
     let answer = bridge.ask("POST", "/mcp", &[("accept", "text/html")], ping()).await;
     assert_fault(&answer, 406, "not_acceptable");
-    for good in ["application/json, text/event-stream", "application/json", "*/*", "text/event-stream, application/*;q=0.5"] {
+    for good in
+        ["application/json, text/event-stream", "application/json", "*/*", "text/event-stream, application/*;q=0.5"]
+    {
         assert_eq!(bridge.ask("POST", "/mcp", &[("accept", good)], ping()).await.status, 200, "{good}");
     }
     let answer = bridge.ask("POST", "/mcp", &[("mcp-protocol-version", "2024-01-01")], ping()).await;

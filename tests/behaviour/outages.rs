@@ -4,7 +4,7 @@ use axum::Router;
 use axum::routing::get;
 use bridge_tests::gate::Gate;
 use bridge_tests::postgres::Database;
-use bridge_tests::{Bridge, TENANT_A, Setup};
+use bridge_tests::{Bridge, Setup, TENANT_A};
 use serde_json::json;
 use std::time::Duration;
 
@@ -90,7 +90,9 @@ async fn without_postgres_tasks_wait_and_short_tools_go_on() {
     let setup = bridge.setup.clone().on(database);
     let spooled = async || {
         let rows = bridge_tests::bridge::audit(&setup, TENANT_A).await;
-        rows.iter().filter(|row| row.kind == "mcp.tool_call_completed" && row.body["tool_name"] == "cyberos.cuo.list_personas").count()
+        rows.iter()
+            .filter(|row| row.kind == "mcp.tool_call_completed" && row.body["tool_name"] == "cyberos.cuo.list_personas")
+            .count()
     };
     for _ in 0..200 {
         if spooled().await == 3 {

@@ -87,9 +87,16 @@ fn check(seen: &Value) {
     assert_eq!((&seen["handle"], &seen["plain"]["status"]), (&json!("running"), &json!("completed")), "{seen:#}");
     // Errors that a program can act on.
     let wrong = &seen["wrongCall"];
-    assert_eq!((&wrong["class"], &wrong["reason"]), (&json!("input_validation"), &json!("schema_violation")), "{seen:#}");
+    assert_eq!(
+        (&wrong["class"], &wrong["reason"]),
+        (&json!("input_validation"), &json!("schema_violation")),
+        "{seen:#}"
+    );
     assert_eq!((&wrong["isMcpError"], &wrong["code"]), (&json!(true), &json!(-32602)));
     assert!(wrong["hint"].as_str().unwrap().len() > 20 && wrong["trace_id"].as_str().unwrap().len() == 32);
     let unconfirmed = &seen["unconfirmed"];
-    assert_eq!((&unconfirmed["class"], &unconfirmed["reason"]), (&json!("authz_denied"), &json!("confirmation_required")));
+    assert_eq!(
+        (&unconfirmed["class"], &unconfirmed["reason"]),
+        (&json!("authz_denied"), &json!("confirmation_required"))
+    );
 }

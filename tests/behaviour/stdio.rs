@@ -32,7 +32,9 @@ async fn a_line_in_is_a_line_out_and_no_port_is_bound() {
 fn listening(pid: i32) -> Vec<String> {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("the process runs");
     let sockets: Vec<String> = descriptors
-        .filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok()?.to_str()?.strip_prefix("socket:[").map(str::to_owned))
+        .filter_map(|fd| {
+            std::fs::read_link(fd.ok()?.path()).ok()?.to_str()?.strip_prefix("socket:[").map(str::to_owned)
+        })
         .map(|inode| inode.trim_end_matches(']').to_owned())
         .collect();
     let mut found = vec![];

@@ -268,8 +268,10 @@ async fn a_task_outlives_the_stdio_client_that_started_it() {
     assert_eq!(alice.task_get(&id).await.result()["status"], "running");
     let task = alice.follow(&id).await;
     assert_eq!((&task["status"], &task["output"]["steps_executed"]), (&json!("completed"), &json!(10)), "{task:#}");
-    until("its worker is gone", || processes_of(setup.home()).iter().all(|pid| *pid == second.pid.as_raw_nonzero().get()))
-        .await;
+    until("its worker is gone", || {
+        processes_of(setup.home()).iter().all(|pid| *pid == second.pid.as_raw_nonzero().get())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -294,7 +296,12 @@ async fn a_tenant_has_a_limit_of_open_tasks() {
     let reply = alice.call("test.long_task", slow.clone()).await;
     let data = reply.assert_code(-32002).assert_error("upstream_unavailable", "busy");
     assert!(data["retry_after_ms"].is_u64());
-    bridge.caller("bob").tenant(bridge_tests::TENANT_B).call("test.long_task", json!({ "steps": 0, "ms": 0 })).await.task_id();
+    bridge
+        .caller("bob")
+        .tenant(bridge_tests::TENANT_B)
+        .call("test.long_task", json!({ "steps": 0, "ms": 0 }))
+        .await
+        .task_id();
     alice.task_cancel(&ids[0].task_id()).await.result();
     alice.call("test.long_task", slow).await.task_id();
 }

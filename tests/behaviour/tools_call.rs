@@ -25,8 +25,11 @@ async fn each_of_the_eight_tools_answers_by_its_own_schema(setup: Setup) {
         ("cyberos.cuo.list_personas", json!({})),
         ("cyberos.cuo.list_workflows", json!({ "persona": "chief-technology-officer" })),
         ("cyberos.cuo.route", json!({ "query": "Architect a new payment routing system" })),
-        ("cyberos.cuo.execute_workflow", json!({ "persona": "chief-technology-officer", "workflow": "adr-quick-capture",
-            "inputs": { "decision_context": "One service or two?" } })),
+        (
+            "cyberos.cuo.execute_workflow",
+            json!({ "persona": "chief-technology-officer", "workflow": "adr-quick-capture",
+            "inputs": { "decision_context": "One service or two?" } }),
+        ),
         ("cyberos.memory.append_audit", note),
         ("cyberos.memory.read_audit", json!({})),
         ("cyberos.skill.list_catalog", json!({ "filter": "adr" })),
@@ -174,7 +177,9 @@ async fn a_cancelled_call_is_stopped_at_once(setup: Setup) {
 async fn completed(bridge: &Bridge) -> usize {
     let alice = bridge.caller("alice");
     let rows = bridge.audit(alice.identity().0).await;
-    rows.iter().filter(|row| row.kind == "mcp.tool_call_completed" && row.body.to_string().contains("cancelled")).count()
+    rows.iter()
+        .filter(|row| row.kind == "mcp.tool_call_completed" && row.body.to_string().contains("cancelled"))
+        .count()
 }
 
 async fn a_tool_that_fails_by_itself_is_a_result(setup: Setup) {

@@ -8,8 +8,8 @@ use cyberos_plugin_host::config::SettingsArgs;
 use cyberos_plugin_host::error::Result;
 use cyberos_plugin_host::model::{Progress, TenantId};
 use cyberos_plugin_host::store::{
-    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, NewAuditRow, NewTask, OutboxRow, SqliteStore,
-    Store, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId,
+    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, NewAuditRow, NewTask, OutboxRow,
+    SqliteStore, Store, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId,
 };
 use cyberos_plugin_host::transport::http::{HttpServer, HttpSettings, Origins};
 use jiff::Timestamp;

@@ -174,7 +174,8 @@ impl Setup {
 /// `target/`, from where this test runs: `target/debug/deps/behaviour-…`.
 pub fn target() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
-    let target = test.ancestors().find(|a| a.join("CACHEDIR.TAG").is_file() || a.file_name() == Some("target".as_ref()));
+    let target =
+        test.ancestors().find(|a| a.join("CACHEDIR.TAG").is_file() || a.file_name() == Some("target".as_ref()));
     target.expect("tests run from a target directory").to_owned()
 }
 

@@ -25,11 +25,7 @@ impl Stdio {
         let waiting = Waiting::default();
         let (unclaimed, receiver) = mpsc::unbounded_channel();
         tokio::spawn(read(stdout, waiting.clone(), unclaimed));
-        Stdio {
-            stdin: Arc::new(AsyncMutex::new(Some(stdin))),
-            waiting,
-            unclaimed: Arc::new(AsyncMutex::new(receiver)),
-        }
+        Stdio { stdin: Arc::new(AsyncMutex::new(Some(stdin))), waiting, unclaimed: Arc::new(AsyncMutex::new(receiver)) }
     }
 
     /// Send a request and wait for the answer with its id.
