@@ -4,15 +4,21 @@
 #![allow(clippy::disallowed_methods)]
 
 mod acceptance;
+mod cancelling;
 mod cli;
+mod compiled_cache;
 mod confirmation;
 mod cors_and_hosts;
 mod crash;
 mod drain;
 mod errors;
 mod handshake;
+mod host_imports;
 mod http;
+mod isolation;
+mod limits;
 mod outages;
+mod refused_components;
 mod scopes;
 mod sdk_clients;
 mod snapshot;
