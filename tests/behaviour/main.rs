@@ -5,7 +5,9 @@
 
 mod acceptance;
 mod architecture;
+mod cancelling;
 mod cli;
+mod compiled_cache;
 mod confirmation;
 mod cors_and_hosts;
 mod crash;
@@ -13,8 +15,12 @@ mod docs;
 mod drain;
 mod errors;
 mod handshake;
+mod host_imports;
 mod http;
+mod isolation;
+mod limits;
 mod outages;
+mod refused_components;
 mod scopes;
 mod sdk_clients;
 mod snapshot;
