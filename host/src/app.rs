@@ -115,7 +115,7 @@ impl Bridge {
             default_timeout: Duration::from_secs(settings.args.task_timeout_seconds),
             ttl: Duration::from_secs(settings.args.task_ttl_seconds),
             max_open: settings.args.max_open_tasks,
-            ..TaskSettings::default()
+            lease: Duration::from_secs(settings.args.task_lease_seconds),
         };
         let launcher = match home {
             TaskHome::Here => TaskLauncher::InProcess,
@@ -175,6 +175,7 @@ impl Bridge {
         self.tasks.stop();
         self.stop.cancel();
         self.tasks.settle(Duration::from_secs(2)).await;
+        Cuo::settle().await;
         self.audit.settle(Duration::from_secs(2)).await;
         self.store.close().await;
         self.telemetry.shutdown(Duration::from_secs(2)).await;
@@ -423,6 +424,7 @@ pub fn worker_arguments(settings: &Settings) -> Vec<String> {
     pass("plugins", path(&args.plugins));
     pass("plugins-file", path(&args.plugins_file));
     pass("otlp-endpoint", args.otlp_endpoint.clone());
+    pass("task-lease-seconds", Some(args.task_lease_seconds.to_string()));
     pass("log", Some(args.log.clone()));
     arguments
 }

@@ -1,18 +1,21 @@
-//! What the behaviour tests stand on.
+//! What the behaviour tests stand on: a real bridge, its callers, a real Postgres, a collector.
 
 // Only the host reads its environment in one place; tests may look where they like.
 #![allow(clippy::disallowed_methods)]
 
+pub mod bridge;
+pub mod caller;
+pub mod gate;
+pub mod inside;
 pub mod otlp;
 pub mod postgres;
+pub mod reply;
+pub mod setup;
+pub mod stdio;
 pub mod stores;
+pub mod tokens;
 
-use std::path::PathBuf;
-
-/// The binary under test, which `cargo build` puts two directories above this test's executable.
-pub fn bridge_binary() -> PathBuf {
-    let test = std::env::current_exe().expect("a running test has a path");
-    let path = test.ancestors().nth(2).expect("target/debug/deps/test").join("cyberos-mcp-bridge");
-    assert!(path.is_file(), "{} is not there: run `cargo build --bins` first", path.display());
-    path
-}
+pub use bridge::Bridge;
+pub use caller::{TENANT_A, TENANT_B};
+pub use reply::Reply;
+pub use setup::{Setup, bridge_binary};

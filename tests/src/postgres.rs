@@ -69,6 +69,11 @@ impl Database {
         url_of(&self.cluster, &self.name, login)
     }
 
+    /// The bridge's URL, by way of a TCP port that leads to the cluster.
+    pub fn url_through(&self, address: std::net::SocketAddr) -> String {
+        format!("postgres://{}@{address}/{}?sslmode=disable", Login::Bridge.name(), self.name)
+    }
+
     /// A plain connection, for what a test does behind the store's back.
     pub async fn connect(&self, login: Login) -> PgConnection {
         let options: PgConnectOptions = self.url(login).expose_secret().parse().expect("our own URL");

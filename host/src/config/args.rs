@@ -165,6 +165,10 @@ pub struct SettingsArgs {
     #[arg(long, env = "CYBEROS_TASK_TTL_SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..=604_800), global = true, help_heading = "Tasks")]
     pub task_ttl_seconds: u64,
 
+    /// How long the process that runs a task may be silent before the task counts as abandoned, in seconds.
+    #[arg(long, env = "CYBEROS_TASK_LEASE_SECONDS", default_value_t = 6, value_parser = clap::value_parser!(u64).range(2..=300), global = true, help_heading = "Tasks")]
+    pub task_lease_seconds: u64,
+
     /// Most tasks of one tenant at once.
     #[arg(long, env = "CYBEROS_MAX_OPEN_TASKS", default_value_t = 50, global = true, help_heading = "Tasks")]
     pub max_open_tasks: u64,

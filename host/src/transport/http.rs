@@ -304,15 +304,21 @@ fn check_headers(headers: &HeaderMap) -> Result<(), (StatusCode, Error)> {
 }
 
 async fn read(body: Body, limit: usize) -> Result<Bytes, (StatusCode, Error)> {
+    let too_large = || {
+        (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Error::new(Reason::PayloadTooLarge, format!("A body may have at most {limit} bytes.")),
+        )
+    };
+    // A client that announces too much is not waited for.
+    if axum::body::HttpBody::size_hint(&body).lower() > limit as u64 {
+        return Err(too_large());
+    }
     let slow =
         |_| (StatusCode::REQUEST_TIMEOUT, Error::new(Reason::InvalidRequest, "The body did not arrive in time."));
     tokio::time::timeout(BODY_TIME, to_bytes(body, limit)).await.map_err(slow)?.map_err(|error| {
-        let too_large = std::error::Error::source(&error).is_some_and(|e| e.is::<http_body_util::LengthLimitError>());
-        match too_large {
-            true => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                Error::new(Reason::PayloadTooLarge, format!("A body may have at most {limit} bytes.")),
-            ),
+        match std::error::Error::source(&error).is_some_and(|e| e.is::<http_body_util::LengthLimitError>()) {
+            true => too_large(),
             false => {
                 (StatusCode::BAD_REQUEST, Error::new(Reason::ParseError, "The body could not be read.").detail(error))
             }

@@ -80,15 +80,13 @@ impl Tasks {
         let latest: Arc<Mutex<Option<Progress>>> = Arc::default();
         let keeper = tokio::spawn(self.clone().keep(row.clone(), cancel.clone(), latest.clone()));
         let left = row.timeout_at.duration_since(jiff::Timestamp::now()).max(jiff::SignedDuration::ZERO);
-        let mut arguments = cleared.arguments.clone();
-        arguments.retain(|_, value| !value.is_null());
         let subject = Subject::of(&cleared, trace, stored.request_id.clone(), Some(row.id.to_string()));
         let run = Run {
             call: PluginCall {
                 caller: cleared.caller.clone(),
                 bearer: None,
                 tool: cleared.entry.tool.name.clone(),
-                arguments: serde_json::Value::Object(arguments).to_string(),
+                arguments: serde_json::Value::Object(cleared.arguments.clone()).to_string(),
                 trace,
                 deadline: Instant::now() + left.unsigned_abs(),
                 cancel: cancel.clone(),

@@ -11,10 +11,12 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 
 use super::error::CuoError;
 use super::lines::{CappedLines, Line};
@@ -28,6 +30,17 @@ pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
 pub(super) const MAX_TOTAL_BYTES: u64 = 16 << 20;
 const MAX_LOG_LINE_BYTES: usize = 2 << 10;
 const MAX_LOG_BYTES: usize = 64 << 10;
+
+/// Groups on their way out. This process must not end before them, or one that ignores SIGTERM would stay for good.
+static LEAVING: LazyLock<TaskTracker> = LazyLock::new(TaskTracker::new);
+
+/// Wait until every group that was told to go is gone. Call it last before the process ends.
+pub(super) async fn settle() {
+    LEAVING.close();
+    // Longer than any group is given.
+    let _ = tokio::time::timeout(GRACE + Duration::from_secs(1), LEAVING.wait()).await;
+    LEAVING.reopen();
+}
 
 /// A fresh directory below `parent` that only this user can enter (0700); the default would follow the umask.
 pub(super) fn private_dir(parent: &Path) -> io::Result<TempDir> {
@@ -101,7 +114,7 @@ impl Drop for ChildProcess {
         let Some(mut group) = self.group.take() else { return };
         // Without a runtime `Group::drop` kills at once.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { group.end().await });
+            LEAVING.spawn_on(async move { group.end().await }, &runtime);
         }
     }
 }

@@ -95,6 +95,11 @@ impl Cuo {
         Ok(Cuo { settings, cache: CatalogueCache::new(tree.clone()), tree, unpacked: tokio::sync::OnceCell::new() })
     }
 
+    /// Wait until every child that was told to go is gone, about four seconds at most. Call it before the process ends.
+    pub async fn settle() {
+        child::settle().await;
+    }
+
     /// The directory that holds `modules/`, on disk; `modules/skill` below it is for a read-only preopen.
     ///
     /// With the starter catalogue this unpacks it the first time, which can take a second on a slow disk: call it in the
