@@ -94,7 +94,7 @@ async fn the_closing_row_of_a_cancelled_task_says_how_long_it_ran() {
     let rows = bridge.audit(TENANT_A).await;
     let closing = rows_of(&rows, "mcp.tool_call_completed", &id);
     let [closing] = closing.as_slice() else { panic!("one closing row, not {closing:?}") };
-    assert_eq!(closing.body["outcome"], "cancelled");
+    assert_eq!(closing.body["reason"], "cancelled");
     assert!((400.0..10_000.0).contains(&closing.body["duration_ms"].as_f64().unwrap()), "{:#}", closing.body);
 }
 

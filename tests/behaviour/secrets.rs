@@ -29,7 +29,7 @@ async fn no_secret_is_in_the_log_at_its_most_talkative() {
     bridge.get(&format!("/mcp?access_token={CANARY}")).await;
     // then
     let log = bridge.log();
-    assert!(log.len() > 2_000, "trace says more than this:\n{log}");
+    assert!(log.contains(" DEBUG "), "it is talkative:\n{log}");
     for secret in [CANARY, &token, &signature, &confirmation, "password"] {
         let line = log.lines().find(|line| line.contains(secret));
         assert_eq!(line, None, "{secret}");
