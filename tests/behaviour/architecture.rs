@@ -53,5 +53,8 @@ fn no_module_looks_up() {
 
 fn sources(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap().flatten().map(|e| e.path());
-    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).filter(|p| p.extension().is_some_and(|e| e == "rs")).collect()
+    entries
+        .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
+        .filter(|p| p.extension().is_some_and(|e| e == "rs"))
+        .collect()
 }

@@ -11,23 +11,38 @@ use std::path::{Path, PathBuf};
 #[test]
 fn the_settings_page_lists_every_setting() {
     let command = Cli::command();
-    let mut table = String::from("| setting | environment | default | what it does |\n|---|---|---|---|\n");
-    let settings = command.get_arguments().filter(|a| a.get_help_heading().is_some() && !a.is_hide_set());
-    for argument in settings {
-        let flag = argument.get_long().expect("settings have long names");
-        let environment = argument.get_env().expect("settings have variables").to_string_lossy();
-        let defaults: Vec<_> = argument.get_default_values().iter().map(|v| v.to_string_lossy()).collect();
-        let default = if defaults.is_empty() { "none".into() } else { format!("`{}`", defaults.join(", ")) };
-        let help = argument.get_long_help().or(argument.get_help()).expect("settings are explained").to_string();
-        let help = help.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
-        table += &format!("| `--{flag}` | `{environment}` | {default} | {help} |\n");
+    let mut table = String::new();
+    let mut section = String::new();
+    for argument in command.get_arguments().filter(|a| a.get_help_heading().is_some() && !a.is_hide_set()) {
+        let heading = argument.get_help_heading().expect("only settings have one");
+        if section != heading {
+            let gap = if section.is_empty() { "" } else { "\n" };
+            table +=
+                &format!("{gap}## {heading}\n\n| flag | environment | default | what it does |\n|---|---|---|---|\n");
+            section = heading.into();
+        }
+        table += &row(argument);
     }
+    table += "\n";
     holds("docs/operators/settings.md", &table);
+}
+
+fn row(argument: &clap::Arg) -> String {
+    let flag = argument.get_long().expect("settings have long names");
+    let environment = argument.get_env().expect("settings have variables").to_string_lossy();
+    let defaults: Vec<_> = argument.get_default_values().iter().map(|v| v.to_string_lossy()).collect();
+    let default = if defaults.is_empty() { "—".into() } else { format!("`{}`", defaults.join(", ")) };
+    let help = argument.get_long_help().or(argument.get_help()).expect("settings are explained").to_string();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+    let help = help.trim_end_matches('.');
+    let choices: Vec<_> = argument.get_possible_values().iter().map(|v| format!("`{}`", v.get_name())).collect();
+    let one_of = if choices.is_empty() { String::new() } else { format!(" One of {}.", choices.join(", ")) };
+    format!("| `--{flag}` | `{environment}` | {default} | {help}.{one_of} |\n")
 }
 
 #[test]
 fn the_errors_page_lists_every_reason() {
-    let mut table = String::from("| reason | class | code | hint |\n|---|---|---|---|\n");
+    let mut table = String::from("| reason | class | code | default hint |\n|---|---|---|---|\n");
     for reason in Reason::ALL {
         let (class, code) = (reason.class().as_str(), error_code(*reason));
         table += &format!("| `{}` | `{class}` | {code} | {} |\n", reason.as_str(), reason.default_hint());
@@ -39,9 +54,11 @@ fn the_errors_page_lists_every_reason() {
 fn the_plugins_page_names_every_grant_and_limit() {
     let page = fs::read_to_string(root().join("docs/operators/plugins.md")).unwrap();
     let source = fs::read_to_string(root().join("host/src/config/grants.rs")).unwrap();
-    let fields = source.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(':')).map(|(name, _)| name);
+    let fields =
+        source.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split_once(':')).map(|(name, _)| name);
     // `value` is the secret once it was read; nobody writes it.
-    let missing: Vec<_> = fields.filter(|name| !name.contains(' ') && *name != "value" && !page.contains(&format!("`{name}`"))).collect();
+    let missing: Vec<_> =
+        fields.filter(|name| !name.contains(' ') && *name != "value" && !page.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "docs/operators/plugins.md does not name {missing:?}");
 }
 
@@ -67,7 +84,7 @@ fn every_link_between_documents_leads_somewhere() {
 fn holds(page: &str, table: &str) {
     let path = root().join(page);
     let text = fs::read_to_string(&path).unwrap();
-    let (start, end) = ("<!-- made from the code -->\n", "<!-- end -->");
+    let (start, end) = ("<!-- made from the code -->\n", "<!-- end -->\n");
     let from = text.find(start).expect("the page has its start marker") + start.len();
     let to = text.find(end).expect("the page has its end marker");
     if std::env::var_os("UPDATE_DOCS").is_some() {

@@ -36,7 +36,9 @@ pub fn compile(schema: &Value) -> Result<Validator, String> {
 pub fn check(validator: &Validator, value: &Value) -> Result<(), Violation> {
     match validator.iter_errors(value).next() {
         None => Ok(()),
-        Some(error) => Err(Violation { pointer: error.instance_path().to_string(), message: clip(&message(&error, value)) }),
+        Some(error) => {
+            Err(Violation { pointer: error.instance_path().to_string(), message: clip(&message(&error, value)) })
+        }
     }
 }
 
