@@ -3,6 +3,7 @@
 use bridge_tests::root;
 use clap::CommandFactory;
 use cyberos_plugin_host::cli::Cli;
+use cyberos_plugin_host::config::Limits;
 use cyberos_plugin_host::error::Reason;
 use cyberos_plugin_host::protocol::error_code;
 use std::fs;
@@ -60,6 +61,45 @@ fn the_plugins_page_names_every_grant_and_limit() {
     let missing: Vec<_> =
         fields.filter(|name| !name.contains(' ') && *name != "value" && !page.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "docs/operators/plugins.md does not name {missing:?}");
+}
+
+#[test]
+fn the_plugins_page_has_the_limits_defaults() {
+    let page = fs::read_to_string(root().join("docs/operators/plugins.md")).unwrap();
+    let defaults = format!("{:?}", Limits::default());
+    let fields = defaults.trim_start_matches("Limits { ").trim_end_matches(" }").split(", ");
+    for (name, value) in fields.map(|field| field.split_once(": ").unwrap()) {
+        assert!(page.contains(&format!("| `{name}` | {value} |")), "docs/operators/plugins.md: {name} is {value}");
+    }
+}
+
+#[test]
+fn the_dependencies_page_lists_every_direct_dependency() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, after) = manifest.split_once("[workspace.dependencies]").unwrap();
+    let (section, _) = after.split_once("\n[").unwrap();
+    let mut declared: Vec<_> = section.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
+    declared.retain(|name| !name.starts_with('#'));
+    let page = fs::read_to_string(root().join("docs/decisions/dependencies.md")).unwrap();
+    let mut explained: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    declared.sort_unstable();
+    explained.sort_unstable();
+    assert_eq!(explained, declared, "docs/decisions/dependencies.md is not the list in Cargo.toml");
+}
+
+#[test]
+fn no_document_is_about_somebodys_machine() {
+    let mut found = vec![];
+    for page in documents() {
+        let text = fs::read_to_string(&page).unwrap();
+        for words in ["/home/", "/root/", "/work/", "/tmp/", "helper", "this session", "registry.npmjs", "index.crates"]
+        {
+            if text.contains(words) {
+                found.push(format!("{}: {words}", page.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 #[test]
