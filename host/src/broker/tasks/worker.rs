@@ -10,7 +10,7 @@ use crate::broker::audit::Subject;
 use crate::broker::pipeline::Run;
 use crate::broker::steps::Cleared;
 use crate::error::{Error, Reason, Result};
-use crate::model::{Progress, ProgressSink, TenantId, Trace};
+use crate::model::{Laps, Progress, ProgressSink, TenantId, Trace};
 use crate::runtime::PluginCall;
 use crate::store::{TaskEnd, TaskId, TaskRow, TaskStatus};
 
@@ -101,6 +101,7 @@ impl Tasks {
             bracket: self.audit.reopen(subject, Instant::now()),
             received: Instant::now(),
             request_id: stored.request_id,
+            laps: Laps::none(),
         };
         let outcome = run.finish(&cleared, &self.observer).await;
         keeper.abort();
