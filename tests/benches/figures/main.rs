@@ -12,6 +12,7 @@
 
 mod client;
 mod components;
+mod cpu;
 mod eight;
 mod in_process;
 mod native;

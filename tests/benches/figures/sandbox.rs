@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, flood, post, serial, tool_call};
 use crate::components::{self, ECHO, echo_text};
+use crate::cpu;
 use crate::in_process::{self, bridge, executor};
 use crate::native;
 use crate::plan::Plan;
@@ -43,12 +44,21 @@ fn against_native(plan: &Plan, home: &Path) -> anyhow::Result<Vec<Row>> {
     serial(address, &native[0], plan.warm_up)?;
 
     let (mut ratios, mut ours, mut theirs) = (vec![], vec![], vec![]);
+    let (mut our_cpu, mut their_cpu) = (vec![], vec![]);
+    let measure = |requests: &[Vec<u8>]| {
+        let before = cpu::used("self")?;
+        let load = flood(address, requests, plan.turn)?;
+        let cpu = (cpu::used("self")? - before).as_secs_f64() * 1e6 / load.calls as f64;
+        anyhow::Ok((load.per_second(), cpu))
+    };
     for _ in 0..plan.rounds {
-        let native = flood(address, &native, plan.turn)?.per_second();
-        let sandboxed = flood(address, &sandboxed, plan.turn)?.per_second();
+        let (native, native_cpu) = measure(&native)?;
+        let (sandboxed, sandboxed_cpu) = measure(&sandboxed)?;
         ratios.push(sandboxed / native);
         ours.push(sandboxed);
         theirs.push(native);
+        our_cpu.push(sandboxed_cpu);
+        their_cpu.push(native_cpu);
     }
     let (mut with, mut without) = (vec![], vec![]);
     for _ in 0..plan.rounds {
@@ -60,6 +70,13 @@ fn against_native(plan: &Plan, home: &Path) -> anyhow::Result<Vec<Row>> {
     Ok(vec![
         Row::new("echo, sandboxed against native, HTTP, 8 callers", Bound::AtLeast(0.8), median(&ratios), "×")
             .note(format!("{:.0} and {:.0} calls/s", median(&ours), median(&theirs))),
+        Row::new(
+            "the same by processor time, client included",
+            Bound::None,
+            median(&their_cpu) / median(&our_cpu),
+            "×",
+        )
+        .note(format!("{:.1} and {:.1} µs a call", median(&our_cpu), median(&their_cpu))),
         Row::new(
             "echo, serial: added by the sandbox, median",
             Bound::AtMost(25.0),
@@ -103,7 +120,7 @@ fn two_threads(plan: &Plan, home: &Path) -> anyhow::Result<Row> {
     let time = plan.turn;
     let turn = |side: usize| {
         let (executor, bridge) = &sides[side];
-        let (started, turn) = (Instant::now(), plan.turn);
+        let started = Instant::now();
         let callers = (0..CALLERS).map(|_| {
             let bridge = bridge.clone();
             executor.spawn(async move {
