@@ -99,5 +99,5 @@ pub fn assert_complete(error: &Value) -> &Map<String, Value> {
 #[track_caller]
 pub fn assert_trace_id(trace_id: &str) {
     let hex = trace_id.len() == 32 && trace_id.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-    assert!(hex && trace_id.trim_matches('0') != "", "{trace_id:?} is no W3C trace id");
+    assert!(hex && !trace_id.trim_matches('0').is_empty(), "{trace_id:?} is no W3C trace id");
 }

@@ -7,7 +7,7 @@ use super::catalog::Entry;
 use super::steps::Cleared;
 use crate::auth::Caller;
 use crate::error::{Class, Error, Reason, Result};
-use crate::model::{CallContext, ToolResult, Trace};
+use crate::model::{CallContext, Lap, Laps, ToolResult, Trace};
 use crate::telemetry::{CallRecord, CallSpan, Metrics, Outcome, Tracer, metrics::Running};
 
 pub struct Observer {
@@ -24,9 +24,18 @@ pub(super) struct Ended<'a> {
     pub fuel: u64,
     pub request_id: Option<&'a str>,
     pub task_id: Option<&'a str>,
+    pub laps: &'a Laps,
 }
 
 impl Observer {
+    /// Steps are timed when their spans will leave the process.
+    pub fn laps(&self, trace: &Trace, received: Instant) -> Laps {
+        match self.tracer.samples(trace) {
+            true => Laps::kept(received),
+            false => Laps::none(),
+        }
+    }
+
     /// Counts the call as running until the guard is dropped.
     pub fn running(&self, entry: &Entry) -> Running {
         self.metrics.running(entry.tool.name.as_str())
@@ -36,7 +45,8 @@ impl Observer {
         let entry = &ended.cleared.entry;
         let (now, outcome) = (Instant::now(), Outcome::of(ended.outcome));
         let call = Call { entry: Some(entry), caller: &ended.cleared.caller, trace: ended.trace, fuel: ended.fuel };
-        self.record(&call, ended.received, now, outcome, ended.request_id, ended.task_id);
+        let called = Called { request_id: ended.request_id, task_id: ended.task_id, laps: ended.laps.all() };
+        self.record(&call, ended.received, now, outcome, called);
         if let Err(error) = ended.outcome {
             report(error, &call, now - ended.received);
         }
@@ -52,19 +62,12 @@ impl Observer {
     ) {
         let call = Call { entry, caller, trace: &context.trace, fuel: 0 };
         let now = Instant::now();
-        self.record(&call, received, now, Outcome::Failed(refusal.reason()), context.request_id.as_deref(), None);
+        let called = Called { request_id: context.request_id.as_deref(), task_id: None, laps: &[] };
+        self.record(&call, received, now, Outcome::Failed(refusal.reason()), called);
         report(refusal, &call, now - received);
     }
 
-    fn record(
-        &self,
-        call: &Call<'_>,
-        start: Instant,
-        end: Instant,
-        outcome: Outcome,
-        request_id: Option<&str>,
-        task_id: Option<&str>,
-    ) {
+    fn record(&self, call: &Call<'_>, start: Instant, end: Instant, outcome: Outcome, called: Called<'_>) {
         let tenant = call.caller.tenant().to_string();
         let tool = call.tool();
         self.metrics.call_ended(&CallRecord {
@@ -84,12 +87,19 @@ impl Observer {
             tenant: Some(&tenant),
             outcome,
             fuel: call.fuel,
-            request_id,
-            task_id,
+            request_id: called.request_id,
+            task_id: called.task_id,
             protocol_version: None,
-            steps: &[],
+            steps: called.laps,
         });
     }
+}
+
+/// What only the span says.
+struct Called<'a> {
+    request_id: Option<&'a str>,
+    task_id: Option<&'a str>,
+    laps: &'a [Lap],
 }
 
 struct Call<'a> {

@@ -11,7 +11,7 @@ use super::steps::{self, Cleared, ConfirmationPolicy};
 use super::tasks::Tasks;
 use crate::auth::Caller;
 use crate::error::{Error, Reason, Result};
-use crate::model::{TaskSupport, ToolCall, ToolResult};
+use crate::model::{Laps, TaskSupport, ToolCall, ToolResult};
 use crate::runtime::{Ended, PluginCall};
 use crate::store::TaskRow;
 
@@ -42,29 +42,30 @@ impl Broker {
 
     pub async fn call_tool(&self, caller: &Caller, call: ToolCall) -> Result<Reply> {
         let received = Instant::now();
-        let cleared = match self.clear(caller, &call).await {
+        let mut laps = self.parts.observer.laps(&call.context.trace, received);
+        let cleared = match self.clear(caller, &call, &mut laps).await {
             Ok(cleared) => cleared,
             Err(refusal) => return Err(self.record_refusal(caller, &call, refusal, received).await),
         };
         match cleared.entry.tool.task_support {
             // A long-running tool never holds its caller: it answers with a handle and runs on.
             TaskSupport::Optional | TaskSupport::Required => self.start_task(cleared, call, received).await,
-            TaskSupport::Forbidden => self.run(cleared, call, received).await.map(Reply::Result),
+            TaskSupport::Forbidden => self.run(cleared, call, received, laps).await.map(Reply::Result),
         }
     }
 
     /// Every gate, in order. A refused call has touched nothing behind it.
-    async fn clear(&self, caller: &Caller, call: &ToolCall) -> Result<Cleared> {
-        let resolved = steps::resolve(&self.parts.catalog, call)?;
-        let permit = steps::authorize(caller, resolved)?;
-        let checked = steps::validate_arguments(permit, call)?;
-        steps::confirm(&self.parts.confirmation, checked, call).await
+    async fn clear(&self, caller: &Caller, call: &ToolCall, laps: &mut Laps) -> Result<Cleared> {
+        let resolved = laps.lap("resolve", steps::resolve(&self.parts.catalog, call))?;
+        let permit = laps.lap("authorize", steps::authorize(caller, resolved))?;
+        let checked = laps.lap("validate arguments", steps::validate_arguments(permit, call))?;
+        laps.lap("confirm", steps::confirm(&self.parts.confirmation, checked, call).await)
     }
 
-    async fn run(&self, cleared: Cleared, call: ToolCall, received: Instant) -> Result<ToolResult> {
+    async fn run(&self, cleared: Cleared, call: ToolCall, received: Instant, mut laps: Laps) -> Result<ToolResult> {
         let context = call.context;
         let subject = Subject::of(&cleared, context.trace, context.request_id.clone(), None);
-        let bracket = self.parts.audit.open(subject).await?;
+        let bracket = laps.lap("open audit row", self.parts.audit.open(subject).await)?;
         let deadline = Instant::now() + Duration::from_millis(cleared.entry.plugin.grants().limits.deadline_ms);
         let run = Run {
             call: PluginCall {
@@ -82,6 +83,7 @@ impl Broker {
             bracket,
             received,
             request_id: context.request_id,
+            laps,
         };
         run.finish(&cleared, &self.parts.observer, async { Holding::Ours }).await
     }
@@ -115,6 +117,7 @@ pub(super) struct Run {
     pub bracket: Bracket,
     pub received: Instant,
     pub request_id: Option<String>,
+    pub laps: Laps,
 }
 
 /// Whose call it still is when it has run.
@@ -130,16 +133,17 @@ impl Run {
     /// When the closing row cannot be written, that takes the answer's place: a lost row is never silent. `holding` is
     /// asked once the call has run.
     pub async fn finish(
-        self,
+        mut self,
         cleared: &Cleared,
         observer: &Observer,
         holding: impl Future<Output = Holding>,
     ) -> Result<ToolResult> {
         let (trace, task_id) = (self.call.trace, self.call.task_id.clone());
         let running = observer.running(&cleared.entry);
-        let Ended { outcome, fuel } = cleared.entry.plugin.call(self.call).await;
+        let Ended { outcome, fuel } = cleared.entry.plugin.call(self.call, &mut self.laps).await;
         drop(running);
         let outcome = outcome.and_then(|result| steps::validate_result(&cleared.entry, result));
+        let outcome = self.laps.lap("validate result", outcome);
         let (outcome, closed) = match holding.await {
             Holding::Ours => {
                 let closed = self.bracket.close(&outcome, fuel).await;
@@ -155,6 +159,7 @@ impl Run {
                 (Err(Error::new(Reason::WorkerLost, "Another process runs this task now.")), Ok(()))
             }
         };
+        let closed = self.laps.lap("close audit row", closed);
         observer.ended(observe::Ended {
             cleared,
             trace: &trace,
@@ -163,6 +168,7 @@ impl Run {
             fuel,
             request_id: self.request_id.as_deref(),
             task_id: task_id.as_deref(),
+            laps: &self.laps,
         });
         closed.and(outcome)
     }

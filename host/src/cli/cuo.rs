@@ -48,7 +48,7 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Run {
-    /// Such as chief-technology-officer/architecture-decision-record.
+    /// Such as chief-technology-officer/adr-quick-capture.
     #[arg(value_name = "PERSONA/WORKFLOW")]
     workflow: String,
     /// An input; repeat for more. A value that is JSON is passed as such, anything else as text.

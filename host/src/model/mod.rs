@@ -4,11 +4,13 @@
 
 mod call;
 mod canonical;
+mod laps;
 mod tool;
 mod trace;
 
 pub use call::{CallContext, Content, Progress, ProgressSink, TaskRequest, ToolCall, ToolResult};
 pub use canonical::{arguments_sha256, canonical_json, canonical_sha256};
+pub use laps::{Lap, Laps};
 pub use tool::{Annotations, PluginId, TaskSupport, Tool, ToolName};
 pub use trace::{Trace, TraceId};
 

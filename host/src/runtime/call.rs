@@ -21,7 +21,7 @@ use super::plugin::Plugin;
 use crate::auth::Caller;
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
-use crate::model::{PluginId, ProgressSink, ToolName, ToolResult, Trace};
+use crate::model::{Laps, PluginId, ProgressSink, ToolName, ToolResult, Trace};
 use secrecy::SecretString;
 
 /// Everything that the host knows about a call and a guest may make use of, never see whole.
@@ -80,7 +80,7 @@ impl WasiView for CallState {
 
 impl Plugin {
     /// Run one call in a fresh instance.
-    pub async fn call(&self, call: PluginCall) -> Ended {
+    pub async fn call(&self, call: PluginCall, laps: &mut Laps) -> Ended {
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         let cancelled = || Error::new(Reason::Cancelled, "The call was cancelled.");
         let admitted = tokio::select! {
@@ -88,13 +88,13 @@ impl Plugin {
             () = cancel.cancelled() => Err(cancelled()),
             admitted = self.admit(deadline) => admitted,
         };
-        let permit = match admitted {
+        let permit = match laps.lap("admit", admitted) {
             Ok(permit) => permit,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
         self.directories_ready().await;
         let limits = &self.grants().limits;
-        let mut store = match self.store(call) {
+        let mut store = match laps.lap("make store", self.store(call)) {
             Ok(store) => store,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
@@ -103,7 +103,7 @@ impl Plugin {
             biased;
             () = cancel.cancelled() => Err(cancelled()),
             () = tokio::time::sleep_until(deadline.into()) => Err(Error::new(Reason::Deadline, "The call passed its timeout.")),
-            outcome = self.run(&mut store) => match outcome {
+            outcome = self.run(&mut store, laps) => match outcome {
                 Ok(result) => self.settle(&mut store, result),
                 Err(error) => Err(explain(&error, Evidence { growth_refused: store.data().limiter.refused })),
             },
@@ -111,14 +111,19 @@ impl Plugin {
         let fuel = limits.fuel - store.get_fuel().unwrap_or(0);
         self.log_output(&store);
         drop((store, running, permit));
+        laps.lap("drop instance", ());
         Ended { outcome, fuel }
     }
 
-    async fn run(&self, store: &mut Store<CallState>) -> wasmtime::Result<Result<wit::ToolResult, wit::ToolError>> {
-        let plugin = self.instance_pre().instantiate_async(&mut *store).await?;
+    async fn run(
+        &self,
+        store: &mut Store<CallState>,
+        laps: &mut Laps,
+    ) -> wasmtime::Result<Result<wit::ToolResult, wit::ToolError>> {
+        let plugin = laps.lap("instantiate", self.instance_pre().instantiate_async(&mut *store).await)?;
         let tool = store.data().call.tool.to_string();
         let arguments = std::mem::take(&mut store.data_mut().call.arguments);
-        plugin.cyberos_plugin_tools().call_call_tool(&mut *store, &tool, &arguments).await
+        laps.lap("run", plugin.cyberos_plugin_tools().call_call_tool(&mut *store, &tool, &arguments).await)
     }
 
     /// A fresh store with everything that bounds the call.

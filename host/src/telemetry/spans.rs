@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime};
 
 use super::export::{Queue, SpanCounts};
 use super::outcome::Outcome;
-use crate::model::Trace;
+use crate::model::{Lap, Trace};
 
 /// What a client sent may be long; a queued span is not.
 const LONGEST_ATTRIBUTE: usize = 256;
@@ -35,7 +35,7 @@ pub struct CallSpan<'a> {
     pub task_id: Option<&'a str>,
     pub protocol_version: Option<&'a str>,
     /// Pipeline steps, each a child span.
-    pub steps: &'a [(&'static str, Instant, Instant)],
+    pub steps: &'a [Lap],
 }
 
 /// Records spans, or does nothing at all when no collector is configured. Cheap to clone.

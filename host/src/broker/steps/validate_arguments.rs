@@ -26,7 +26,7 @@ pub fn validate_arguments(permit: Permit, call: &ToolCall) -> Result<Checked> {
             Reason::SchemaViolation,
             format!("The arguments of {} do not match its inputSchema: {}", tool.name, violation.message),
         )
-        .hint(format!("Correct {place} so that it matches the tool's inputSchema (see tools/list)."))
+        .hint(format!("Correct {place} to match the tool's inputSchema (see tools/list)."))
         .with("pointer", violation.pointer));
     }
     let Value::Object(arguments) = arguments else { unreachable!("it was made of an object") };

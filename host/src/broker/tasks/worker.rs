@@ -10,7 +10,7 @@ use crate::broker::audit::Subject;
 use crate::broker::pipeline::{Holding, Run};
 use crate::broker::steps::Cleared;
 use crate::error::{Error, Reason, Result};
-use crate::model::{Progress, ProgressSink, TenantId, Trace};
+use crate::model::{Laps, Progress, ProgressSink, TenantId, Trace};
 use crate::runtime::PluginCall;
 use crate::store::{TaskEnd, TaskId, TaskRow, TaskStatus, WorkerId};
 
@@ -110,6 +110,7 @@ impl Tasks {
             bracket: self.audit.reopen(subject, row.created_at),
             received: Instant::now(),
             request_id: stored.request_id,
+            laps: Laps::none(),
         };
         let outcome = run.finish(&cleared, &self.observer, self.holding(row, worker)).await;
         keeper.abort();

@@ -54,8 +54,8 @@ pub fn add_to_linker(linker: &mut Linker<CallState>, grants: &Grants) -> wasmtim
 /// The grant that an import of this package needs, for the refusal's text.
 pub fn missing_grant(interface: &str) -> Option<&'static str> {
     Some(match interface {
-        "config" => "config (at least one value)",
-        "http-fetch" => "upstreams (at least one)",
+        "config" => "config = { name = \"value\" }",
+        "http-fetch" => "upstreams.<name> = { url = …, paths = […] }",
         "spawn-cuo" => "cuo = true",
         "audit-append" => "audit_append = true",
         "audit-read" => "audit_read = true",

@@ -1,0 +1,51 @@
+//! The components that are measured, as `make guests` built them, and directories of them for `--plugins`.
+
+use anyhow::{Context, ensure};
+use std::path::{Path, PathBuf};
+
+pub const ECHO: &str = "cyberos.fixture.echo";
+
+pub fn echo_text() -> serde_json::Value {
+    serde_json::json!({ "text": "the quick brown fox jumps over the lazy dog" })
+}
+
+fn built(file: &str) -> anyhow::Result<Vec<u8>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/plugins/wasm32-wasip2/component");
+    let path = root.join(file);
+    std::fs::read(&path).with_context(|| format!("{} cannot be read: run `make guests` first", path.display()))
+}
+
+/// A directory with the echo tool.
+pub fn with_echo(home: &Path) -> anyhow::Result<PathBuf> {
+    let directory = home.join("plugins");
+    std::fs::create_dir_all(&directory)?;
+    std::fs::write(directory.join("fixture-echo.wasm"), built("fixture_echo.wasm")?)?;
+    Ok(directory)
+}
+
+/// The same and a guest that misbehaves in every way, each call of which may take `deadline_ms`.
+pub fn with_misbehaviour(home: &Path, deadline_ms: u64) -> anyhow::Result<PathBuf> {
+    let directory = with_echo(home)?;
+    std::fs::write(directory.join("misbehaves.wasm"), built("guest_misbehaves.wasm")?)?;
+    let grants = format!("[plugins.misbehaves]\nany_tool_name = true\nlimits.deadline_ms = {deadline_ms}\n");
+    std::fs::write(directory.join("plugins.toml"), grants)?;
+    Ok(directory)
+}
+
+/// `number` plugins that differ in their tool's name alone.
+pub fn many_echoes(home: &Path, number: u8) -> anyhow::Result<PathBuf> {
+    let directory = home.join("many");
+    std::fs::create_dir_all(&directory)?;
+    let original = built("fixture_echo.wasm")?;
+    for n in 0..number {
+        let mut wasm = original.clone();
+        let places: Vec<usize> =
+            original.windows(ECHO.len()).enumerate().filter(|(_, w)| *w == ECHO.as_bytes()).map(|(at, _)| at).collect();
+        ensure!(!places.is_empty(), "the echo component holds its tool's name");
+        for at in places {
+            wasm[at + ECHO.len() - 1] = b'a' + n;
+        }
+        std::fs::write(directory.join(format!("echo-{n}.wasm")), wasm)?;
+    }
+    Ok(directory)
+}
