@@ -60,7 +60,8 @@ async fn each_misbehaviour_ends_for_its_own_reason(setup: Setup) {
     let ended = rows.iter().filter(|row| row.kind == "mcp.tool_call_completed");
     let mut reasons: Vec<&str> = ended.filter_map(|row| row.body["reason"].as_str()).collect();
     let mut expected: Vec<&str> = ENDS.iter().map(|(_, _, reason)| *reason).collect();
-    (reasons.sort_unstable(), expected.sort_unstable());
+    reasons.sort_unstable();
+    expected.sort_unstable();
     assert_eq!(reasons, expected, "the audit log says the same");
 }
 
@@ -158,7 +159,8 @@ async fn calls_over_the_concurrency_limit_are_told_to_come_back() {
         alice.call("cyberos.cuo.list_personas", json!({})).await.structured();
     };
     let (first, second, ()) = futures::join!(sleep(), sleep(), third);
-    (first.structured(), second.structured());
+    first.structured();
+    second.structured();
     assert_healthy(&alice).await;
 }
 
