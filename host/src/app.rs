@@ -15,8 +15,8 @@ use crate::broker::{
     AuditLog, Broker, BrokerParts, Catalog, ConfirmationPolicy, Detach, Observer, TaskLauncher, TaskSettings, Tasks,
 };
 use crate::config::{
-    AuthArg, BadSetting, CuoArg, DirectoryGrant, Grants, LogFormatArg, Settings, SettingsArgs, StoreSettings,
-    ToolNamesArg,
+    AuthArg, BadSetting, CuoArg, DirectoryGrant, Grants, LogFormatArg, PagemapScanArg, Settings, SettingsArgs,
+    StoreSettings, ToolNamesArg,
 };
 use crate::model::PluginId;
 use crate::protocol::{PeerPolicy, Protocol, ServerInfo};
@@ -78,7 +78,8 @@ impl Bridge {
             .unwrap_or_else(|| starter::place(&settings.state_dir))
             .join("modules/skill");
         let (cuo, memory) = (services.cuo.clone(), services.memory.clone());
-        let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")))
+        let scan = settings.args.pagemap_scan == PagemapScanArg::Auto;
+        let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")), scan)
             .map_err(|e| anyhow::anyhow!("the sandbox cannot start: {e:#}"))?;
         let (plugins, mut rejected) = load_plugins(&runtime, &settings, &skills).await?;
         // Unpacked and read before anybody asks, but nobody waits for it.
@@ -115,7 +116,7 @@ impl Bridge {
             default_timeout: Duration::from_secs(settings.args.task_timeout_seconds),
             ttl: Duration::from_secs(settings.args.task_ttl_seconds),
             max_open: settings.args.max_open_tasks,
-            ..TaskSettings::default()
+            lease: Duration::from_secs(settings.args.task_lease_seconds),
         };
         let launcher = match home {
             TaskHome::Here => TaskLauncher::InProcess,
@@ -423,7 +424,9 @@ pub fn worker_arguments(settings: &Settings) -> Vec<String> {
     pass("memory-token-file", path(&args.memory_token_file));
     pass("plugins", path(&args.plugins));
     pass("plugins-file", path(&args.plugins_file));
+    pass("pagemap-scan", (args.pagemap_scan == PagemapScanArg::Off).then(|| "off".into()));
     pass("otlp-endpoint", args.otlp_endpoint.clone());
+    pass("task-lease-seconds", Some(args.task_lease_seconds.to_string()));
     pass("log", Some(args.log.clone()));
     arguments
 }

@@ -20,7 +20,7 @@ async fn a_task_whose_bridge_was_killed_is_failed_with_a_reason_on_postgres() {
 
 async fn a_task_whose_bridge_was_killed_is_failed(setup: Setup) {
     // given: two tasks that run, one of which may be run again
-    let setup = setup.misbehaving_guest();
+    let setup = setup.misbehaving_guest().flag("--task-lease-seconds=2");
     let first = setup.start().await;
     let alice = first.caller("alice");
     let lost = alice.call("test.long_task", json!({ "steps": 1, "ms": 20_000 })).await.task_id();
@@ -49,7 +49,7 @@ async fn a_task_whose_bridge_was_killed_is_failed(setup: Setup) {
 #[tokio::test]
 async fn a_task_whose_own_process_was_killed_is_failed_with_a_reason() {
     // given: over stdio a task runs in a process of its own
-    let setup = Bridge::stdio().misbehaving_guest();
+    let setup = Bridge::stdio().misbehaving_guest().flag("--task-lease-seconds=2");
     let bridge = setup.start().await;
     let alice = bridge.caller("alice");
     let id = alice.call("test.long_task", json!({ "steps": 1, "ms": 20_000 })).await.task_id();
@@ -116,7 +116,7 @@ async fn every_answered_call_keeps_its_audit_rows(setup: Setup) {
 
 #[tokio::test]
 async fn a_start_that_was_killed_does_no_harm_to_the_next() {
-    let setup = Bridge::stdio().misbehaving_guest();
+    let setup = Bridge::stdio().misbehaving_guest().flag("--task-lease-seconds=2");
     // given: starts that are killed at different moments of the first one's work
     for millis in [1, 5, 15, 40, 80, 150] {
         let bridge = setup.start().await;

@@ -4,17 +4,28 @@
 #![allow(clippy::disallowed_methods)]
 
 mod acceptance;
+mod architecture;
+mod cancelling;
 mod cli;
+mod compiled_cache;
 mod confirmation;
 mod cors_and_hosts;
 mod crash;
+mod docs;
 mod drain;
 mod errors;
+mod floods;
 mod handshake;
+mod host_imports;
 mod http;
+mod isolation;
+mod limits;
 mod outages;
+mod races;
+mod refused_components;
 mod scopes;
 mod sdk_clients;
+mod secrets;
 mod snapshot;
 mod spans;
 mod stdio;

@@ -20,6 +20,7 @@ on_both_stores! {
     a_log_can_be_filtered_and_paged
     a_synced_append_is_an_append
     text_that_not_every_database_holds_is_refused
+    a_question_that_no_row_can_answer_finds_none
     an_append_whose_caller_went_away_leaves_no_trace_of_a_half
     an_edited_row_is_found
     a_deleted_row_is_found
@@ -224,6 +225,19 @@ async fn text_that_not_every_database_holds_is_refused(t: TestStore) {
     let error = t.store.append_audit(&[row], Durability::Written).await.unwrap_err();
     assert_eq!(error.reason(), Reason::InvalidParams);
     assert!(t.all_audit(tenant).await.is_empty());
+}
+
+async fn a_question_that_no_row_can_answer_finds_none(t: TestStore) {
+    let tenant = six_rows(&t).await;
+    let of = |actor: Option<&str>, kind: Option<&str>| AuditFilter {
+        actor: actor.map(str::to_owned),
+        kind: kind.map(str::to_owned),
+        ..AuditFilter::default()
+    };
+    for filter in [of(Some("\0"), None), of(None, Some("no\0te"))] {
+        assert!(t.store.read_audit(tenant, &filter).await.unwrap().is_empty());
+    }
+    assert!(t.store.audit_by_key(tenant, "\0").await.unwrap().is_none());
 }
 
 async fn an_append_whose_caller_went_away_leaves_no_trace_of_a_half(t: TestStore) {

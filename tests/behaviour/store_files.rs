@@ -12,7 +12,6 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 async fn refusal(path: &Path) -> Error {
     match SqliteStore::open(path).await {
@@ -159,36 +158,4 @@ async fn kill_nine_loses_no_row_whose_append_returned() {
         assert!(last >= 200 && report.rows as i64 >= last, "round {round}: {} rows of {last}", report.rows);
         store.close().await;
     }
-}
-
-/// `cargo nextest run --run-ignored only -E 'test(what_an_append_costs)' --no-capture`
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a measurement, not a test"]
-async fn what_an_append_costs() {
-    let t = TestStore::sqlite().await;
-    let tenant = some_tenant();
-    let body = json!({ "tool": "cyberos.cuo.route", "arguments_sha256": "0".repeat(64), "request_id": "17",
-                       "subject_id_hash16": "0123456789abcdef", "outcome": "ok", "fuel_used": 123_456 });
-    let mut report = String::new();
-    for (size, durability) in
-        [(1, Durability::Written), (8, Durability::Written), (64, Durability::Written), (1, Durability::Synced)]
-    {
-        let batch: Vec<_> = (0..size).map(|_| audit_row(tenant, "mcp.tool_call_started", body.clone())).collect();
-        let rounds = if durability == Durability::Synced { 200 } else { 4000 / size + 200 };
-        let mut times = Vec::new();
-        for _ in 0..rounds {
-            let start = Instant::now();
-            t.store.append_audit(&batch, durability).await.unwrap();
-            times.push(start.elapsed());
-        }
-        times.sort();
-        let mean = times.iter().sum::<Duration>() / rounds as u32;
-        report += &format!(
-            "{size:>3} rows {durability:?}: mean {mean:?}, median {:?}, p99 {:?}; {:?} a row\n",
-            times[rounds / 2],
-            times[rounds * 99 / 100],
-            mean / size as u32
-        );
-    }
-    std::io::Write::write_all(&mut std::io::stderr(), report.as_bytes()).unwrap();
 }

@@ -27,7 +27,7 @@ async fn fill(t: &TestStore, tenant: TenantId) {
     let mut row = audit_row(tenant, "note", json!({ "secret": "of one tenant" }));
     row.ship = true;
     t.store.append_audit(&[row], Durability::Written).await.unwrap();
-    t.store.insert_task(&some_task(&owner(tenant, "alice"))).await.unwrap();
+    t.store.insert_task(&some_task(&owner(tenant, "alice")), u64::MAX).await.unwrap();
     t.store.use_once(tenant, "k", jiff::Timestamp::now() + Duration::from_secs(60)).await.unwrap();
 }
 

@@ -4,7 +4,7 @@ use bridge_tests::on_both_stores;
 use bridge_tests::stores::{TestStore, owner, some_task, some_tenant};
 use cyberos_plugin_host::error::{Error, Reason};
 use cyberos_plugin_host::model::{Content, Progress, ToolResult, TraceId};
-use cyberos_plugin_host::store::{CancelOutcome, TaskEnd, TaskId, TaskStatus, WorkerId};
+use cyberos_plugin_host::store::{CancelOutcome, Inserted, TaskEnd, TaskId, TaskStatus, WorkerId};
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::HashSet;
@@ -25,6 +25,8 @@ on_both_stores! {
     a_task_is_gone_when_its_time_to_live_is_over
     a_task_whose_worker_died_is_found
     open_tasks_are_counted_for_their_tenant
+    the_last_place_goes_to_one_of_many
+    only_its_holder_ends_a_task
     a_change_wakes_those_who_wait_in_another_process
     a_change_that_came_first_is_not_waited_for
     patience_ends
@@ -50,7 +52,7 @@ async fn a_task_reads_back_as_it_was_created(t: TestStore) {
     let inputs = json!({ "zeta": 51.24817837550540_4, "alpha": ["\u{0}", "Tiếng Việt", null], "big": u64::MAX });
     task.arguments = inputs.as_object().unwrap().clone();
     // when
-    assert!(t.store.insert_task(&task).await.unwrap());
+    assert_eq!(t.store.insert_task(&task, u64::MAX).await.unwrap(), Inserted::Added);
     let row = t.store.task(&alice, &task.id).await.unwrap().unwrap();
     // then
     assert_eq!((row.id, row.owner, row.tool), (task.id, task.owner, task.tool));
@@ -64,15 +66,15 @@ async fn a_task_reads_back_as_it_was_created(t: TestStore) {
 
 async fn an_id_that_is_taken_is_refused(t: TestStore) {
     let task = some_task(&owner(some_tenant(), "alice"));
-    assert!(t.store.insert_task(&task).await.unwrap());
-    assert!(!t.store.insert_task(&task).await.unwrap());
+    assert_eq!(t.store.insert_task(&task, u64::MAX).await.unwrap(), Inserted::Added);
+    assert_eq!(t.store.insert_task(&task, u64::MAX).await.unwrap(), Inserted::IdTaken);
 }
 
 async fn a_task_exists_for_its_owner_only(t: TestStore) {
     // given
     let alice = owner(some_tenant(), "alice");
     let task = some_task(&alice);
-    t.store.insert_task(&task).await.unwrap();
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
     // when, then
     for stranger in [owner(alice.tenant, "bob"), owner(some_tenant(), "alice")] {
         assert!(t.store.task(&stranger, &task.id).await.unwrap().is_none());
@@ -82,7 +84,7 @@ async fn a_task_exists_for_its_owner_only(t: TestStore) {
     }
     let elsewhere = some_tenant();
     assert!(t.store.claim_task(elsewhere, &task.id, &worker("w"), LEASE).await.unwrap().is_none());
-    assert!(!t.store.finish_task(elsewhere, &task.id, &done("stolen")).await.unwrap());
+    assert!(!t.store.finish_task(elsewhere, &task.id, None, &done("stolen")).await.unwrap());
     assert!(t.store.task(&alice, &TaskId::random()).await.unwrap().is_none());
     assert_eq!(t.store.task(&alice, &task.id).await.unwrap().unwrap().status, TaskStatus::Running);
 }
@@ -95,7 +97,7 @@ async fn a_list_is_newest_first_and_goes_on_where_the_page_ended(t: TestStore) {
     for age in [0, 1, 2, 2, 2, 3, 4] {
         let mut task = some_task(&alice);
         task.created_at = start - Duration::from_secs(age);
-        t.store.insert_task(&task).await.unwrap();
+        t.store.insert_task(&task, u64::MAX).await.unwrap();
         created.push(task.id);
     }
     // when
@@ -117,7 +119,7 @@ async fn only_one_worker_holds_a_task(t: TestStore) {
     // given
     let task = some_task(&owner(some_tenant(), "alice"));
     let other = t.another().await;
-    t.store.insert_task(&task).await.unwrap();
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
     // when: eight workers in two processes reach for it at once
     let mut tries = tokio::task::JoinSet::new();
     for n in 0..8 {
@@ -135,7 +137,7 @@ async fn a_lease_that_ran_out_goes_to_the_next_worker(t: TestStore) {
     // given
     let task = some_task(&owner(some_tenant(), "alice"));
     let (tenant, id) = (task.owner.tenant, &task.id);
-    t.store.insert_task(&task).await.unwrap();
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
     t.store.claim_task(tenant, id, &worker("first"), Duration::from_millis(20)).await.unwrap().unwrap();
     tokio::time::sleep(Duration::from_millis(60)).await;
     // when
@@ -151,7 +153,7 @@ async fn a_worker_reports_progress_and_learns_of_a_cancel(t: TestStore) {
     // given
     let task = some_task(&owner(some_tenant(), "alice"));
     let (tenant, id, me) = (task.owner.tenant, &task.id, worker("me"));
-    t.store.insert_task(&task).await.unwrap();
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
     t.store.claim_task(tenant, id, &me, LEASE).await.unwrap().unwrap();
     // when
     let progress = Progress { progress: 2.5, total: Some(4.0), message: Some("step two".into()) };
@@ -170,7 +172,7 @@ async fn a_task_can_wait_for_its_caller(t: TestStore) {
     // given
     let task = some_task(&owner(some_tenant(), "alice"));
     let (tenant, id, me) = (task.owner.tenant, &task.id, worker("me"));
-    t.store.insert_task(&task).await.unwrap();
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
     t.store.claim_task(tenant, id, &me, LEASE).await.unwrap().unwrap();
     // when
     let waiting = t.store.set_input_required(tenant, id, &me, true).await.unwrap();
@@ -181,7 +183,7 @@ async fn a_task_can_wait_for_its_caller(t: TestStore) {
     assert_eq!(t.store.set_input_required(tenant, id, &worker("other"), false).await.unwrap(), None);
     assert_eq!(t.store.set_input_required(tenant, id, &me, false).await.unwrap(), Some(TaskStatus::Running));
     // and once it ended, it does not wait again
-    assert!(t.store.finish_task(tenant, id, &done("ok")).await.unwrap());
+    assert!(t.store.finish_task(tenant, id, None, &done("ok")).await.unwrap());
     assert_eq!(t.store.set_input_required(tenant, id, &me, true).await.unwrap(), Some(TaskStatus::Completed));
 }
 
@@ -189,10 +191,10 @@ async fn a_task_ends_once(t: TestStore) {
     // given
     let task = some_task(&owner(some_tenant(), "alice"));
     let (tenant, id) = (task.owner.tenant, &task.id);
-    t.store.insert_task(&task).await.unwrap();
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
     // when
-    assert!(t.store.finish_task(tenant, id, &done("first")).await.unwrap());
-    assert!(!t.store.finish_task(tenant, id, &done("second")).await.unwrap());
+    assert!(t.store.finish_task(tenant, id, None, &done("first")).await.unwrap());
+    assert!(!t.store.finish_task(tenant, id, None, &done("second")).await.unwrap());
     // then
     let row = t.store.task(&task.owner, id).await.unwrap().unwrap();
     assert_eq!(row.status, TaskStatus::Completed);
@@ -209,8 +211,8 @@ async fn a_tools_own_failure_and_a_bridge_error_both_end_as_failed(t: TestStore)
     let lost = Error::new(Reason::WorkerLost, "The process ended.").public_view(&TraceId::random());
     // when
     for (task, end) in [(&by_tool, TaskEnd::Result(failure.clone())), (&by_bridge, TaskEnd::Error(lost.clone()))] {
-        t.store.insert_task(task).await.unwrap();
-        assert!(t.store.finish_task(alice.tenant, &task.id, &end).await.unwrap());
+        t.store.insert_task(task, u64::MAX).await.unwrap();
+        assert!(t.store.finish_task(alice.tenant, &task.id, None, &end).await.unwrap());
     }
     // then
     let row = t.store.task(&alice, &by_tool.id).await.unwrap().unwrap();
@@ -222,14 +224,14 @@ async fn a_tools_own_failure_and_a_bridge_error_both_end_as_failed(t: TestStore)
 async fn a_cancelled_task_stays_cancelled(t: TestStore) {
     // given
     let task = some_task(&owner(some_tenant(), "alice"));
-    t.store.insert_task(&task).await.unwrap();
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
     // when
     let first = t.store.cancel_task(&task.owner, &task.id).await.unwrap();
     let again = t.store.cancel_task(&task.owner, &task.id).await.unwrap();
     // then
     assert!(matches!(first, CancelOutcome::Cancelled(row) if row.status == TaskStatus::Cancelled));
     assert!(matches!(again, CancelOutcome::AlreadyEnded(row) if row.status == TaskStatus::Cancelled));
-    assert!(!t.store.finish_task(task.owner.tenant, &task.id, &done("too late")).await.unwrap());
+    assert!(!t.store.finish_task(task.owner.tenant, &task.id, None, &done("too late")).await.unwrap());
 }
 
 async fn a_task_is_gone_when_its_time_to_live_is_over(t: TestStore) {
@@ -241,10 +243,10 @@ async fn a_task_is_gone_when_its_time_to_live_is_over(t: TestStore) {
         task.ttl = Duration::from_secs(1);
     }
     for task in [&ended, &running, &kept] {
-        t.store.insert_task(task).await.unwrap();
+        t.store.insert_task(task, u64::MAX).await.unwrap();
     }
-    t.store.finish_task(alice.tenant, &ended.id, &done("x")).await.unwrap();
-    t.store.finish_task(alice.tenant, &kept.id, &done("x")).await.unwrap();
+    t.store.finish_task(alice.tenant, &ended.id, None, &done("x")).await.unwrap();
+    t.store.finish_task(alice.tenant, &kept.id, None, &done("x")).await.unwrap();
     // then: out of sight at once
     for task in [&ended, &running] {
         assert!(t.store.task(&alice, &task.id).await.unwrap().is_none());
@@ -253,7 +255,10 @@ async fn a_task_is_gone_when_its_time_to_live_is_over(t: TestStore) {
     assert_eq!(t.store.list_tasks(&alice, None, 10).await.unwrap().len(), 1);
     // and deleted when it has ended
     assert_eq!(t.store.prune_tasks().await.unwrap(), 1);
-    assert!(t.store.finish_task(alice.tenant, &running.id, &done("x")).await.unwrap(), "its end is still written");
+    assert!(
+        t.store.finish_task(alice.tenant, &running.id, None, &done("x")).await.unwrap(),
+        "its end is still written"
+    );
     assert_eq!(t.store.prune_tasks().await.unwrap(), 1);
     assert_eq!(t.store.prune_tasks().await.unwrap(), 0);
     assert!(t.store.task(&alice, &kept.id).await.unwrap().is_some());
@@ -265,14 +270,14 @@ async fn a_task_whose_worker_died_is_found(t: TestStore) {
     let [held, ran_out, mut unclaimed, ended] = [&here, &there, &here, &here].map(some_task);
     unclaimed.created_at = Timestamp::now() - Duration::from_secs(60);
     for task in [&held, &ran_out, &unclaimed, &ended] {
-        t.store.insert_task(task).await.unwrap();
+        t.store.insert_task(task, u64::MAX).await.unwrap();
     }
     let (short, me) = (Duration::from_millis(1), worker("w"));
     t.store.claim_task(here.tenant, &held.id, &me, LEASE).await.unwrap().unwrap();
     t.store.claim_task(there.tenant, &ran_out.id, &me, short).await.unwrap().unwrap();
     t.store.set_input_required(there.tenant, &ran_out.id, &me, true).await.unwrap();
     t.store.claim_task(here.tenant, &ended.id, &me, short).await.unwrap().unwrap();
-    t.store.finish_task(here.tenant, &ended.id, &done("x")).await.unwrap();
+    t.store.finish_task(here.tenant, &ended.id, None, &done("x")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(120)).await;
     // when
     let found: HashSet<_> = t.store.abandoned_tasks(Duration::from_millis(100)).await.unwrap().into_iter().collect();
@@ -287,17 +292,46 @@ async fn open_tasks_are_counted_for_their_tenant(t: TestStore) {
     let (alice, bob) = (owner(some_tenant(), "alice"), owner(some_tenant(), "bob"));
     let tasks = [&alice, &alice, &alice, &bob].map(some_task);
     for task in &tasks {
-        t.store.insert_task(task).await.unwrap();
+        t.store.insert_task(task, u64::MAX).await.unwrap();
     }
-    t.store.finish_task(alice.tenant, &tasks[0].id, &done("x")).await.unwrap();
+    t.store.finish_task(alice.tenant, &tasks[0].id, None, &done("x")).await.unwrap();
     assert_eq!(t.store.open_tasks(alice.tenant).await.unwrap(), 2);
     assert_eq!(t.store.open_tasks(bob.tenant).await.unwrap(), 1);
+}
+
+async fn the_last_place_goes_to_one_of_many(t: TestStore) {
+    // given: room for three
+    let alice = owner(some_tenant(), "alice");
+    let tasks: Vec<_> = (0..20).map(|_| some_task(&alice)).collect();
+    // when
+    let answers = futures::future::join_all(tasks.iter().map(|task| t.store.insert_task(task, 3))).await;
+    // then
+    let answers: Vec<Inserted> = answers.into_iter().map(Result::unwrap).collect();
+    assert_eq!(answers.iter().filter(|a| **a == Inserted::Added).count(), 3);
+    assert_eq!(answers.iter().filter(|a| **a == Inserted::TooMany).count(), 17);
+    assert_eq!(t.store.insert_task(&some_task(&owner(some_tenant(), "bob")), 3).await.unwrap(), Inserted::Added);
+}
+
+async fn only_its_holder_ends_a_task(t: TestStore) {
+    // given: a holder whose lease ran out, and the next one
+    let task = some_task(&owner(some_tenant(), "alice"));
+    let (tenant, id) = (task.owner.tenant, &task.id);
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
+    let (slow, next) = (worker("slow"), worker("next"));
+    t.store.claim_task(tenant, id, &slow, Duration::from_millis(1)).await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    t.store.claim_task(tenant, id, &next, LEASE).await.unwrap().unwrap();
+    // when, then
+    assert!(!t.store.finish_task(tenant, id, Some(&slow), &done("late")).await.unwrap());
+    assert!(t.store.finish_task(tenant, id, Some(&next), &done("right")).await.unwrap());
+    let row = t.store.task(&task.owner, id).await.unwrap().unwrap();
+    assert_eq!(row.output.unwrap().content, vec![Content::text("right")]);
 }
 
 async fn a_change_wakes_those_who_wait_in_another_process(t: TestStore) {
     // given
     let task = some_task(&owner(some_tenant(), "alice"));
-    t.store.insert_task(&task).await.unwrap();
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
     let row = t.store.claim_task(task.owner.tenant, &task.id, &worker("w"), LEASE).await.unwrap().unwrap();
     let there = t.another().await;
     // when
@@ -322,9 +356,9 @@ async fn a_change_wakes_those_who_wait_in_another_process(t: TestStore) {
 async fn a_change_that_came_first_is_not_waited_for(t: TestStore) {
     // given
     let task = some_task(&owner(some_tenant(), "alice"));
-    t.store.insert_task(&task).await.unwrap();
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
     let seen = t.store.task(&task.owner, &task.id).await.unwrap().unwrap().updated_at;
-    t.store.finish_task(task.owner.tenant, &task.id, &done("x")).await.unwrap();
+    t.store.finish_task(task.owner.tenant, &task.id, None, &done("x")).await.unwrap();
     // when
     let start = Instant::now();
     t.store.task_changed(task.owner.tenant, &task.id, seen, Duration::from_secs(20)).await;
@@ -335,7 +369,7 @@ async fn a_change_that_came_first_is_not_waited_for(t: TestStore) {
 
 async fn patience_ends(t: TestStore) {
     let task = some_task(&owner(some_tenant(), "alice"));
-    t.store.insert_task(&task).await.unwrap();
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
     let seen = t.store.task(&task.owner, &task.id).await.unwrap().unwrap().updated_at;
     let start = Instant::now();
     t.store.task_changed(task.owner.tenant, &task.id, seen, Duration::from_millis(150)).await;
@@ -370,6 +404,6 @@ async fn a_closed_store_refuses(t: TestStore) {
     t.store.close().await;
     assert_eq!(t.store.ping().await.unwrap_err().reason(), Reason::StoreUnavailable);
     let task = some_task(&owner(some_tenant(), "alice"));
-    assert_eq!(t.store.insert_task(&task).await.unwrap_err().reason(), Reason::StoreUnavailable);
+    assert_eq!(t.store.insert_task(&task, u64::MAX).await.unwrap_err().reason(), Reason::StoreUnavailable);
     assert_eq!(t.store.task(&task.owner, &task.id).await.unwrap_err().reason(), Reason::StoreUnavailable);
 }

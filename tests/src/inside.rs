@@ -8,7 +8,7 @@ use cyberos_plugin_host::config::SettingsArgs;
 use cyberos_plugin_host::error::Result;
 use cyberos_plugin_host::model::{Progress, TenantId};
 use cyberos_plugin_host::store::{
-    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, NewAuditRow, NewTask, OutboxRow,
+    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, Inserted, NewAuditRow, NewTask, OutboxRow,
     SqliteStore, Store, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId,
 };
 use cyberos_plugin_host::transport::http::{HttpServer, HttpSettings, Origins};
@@ -110,12 +110,12 @@ impl Store for ShakyStore {
     async fn ping(&self) -> Result<()> {
         self.inner.ping().await
     }
-    async fn insert_task(&self, task: &NewTask) -> Result<bool> {
+    async fn insert_task(&self, task: &NewTask, most_open: u64) -> Result<Inserted> {
         let one_less = |taken: u32| taken.checked_sub(1);
         if self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
-            return Ok(false);
+            return Ok(Inserted::IdTaken);
         }
-        self.inner.insert_task(task).await
+        self.inner.insert_task(task, most_open).await
     }
     async fn task(&self, owner: &TaskOwner, id: &TaskId) -> Result<Option<TaskRow>> {
         assert!(!self.panics.load(Ordering::SeqCst), "hunter2: a bug, with a secret in its message");
@@ -160,8 +160,14 @@ impl Store for ShakyStore {
     ) -> Result<Option<TaskStatus>> {
         self.inner.set_input_required(tenant, id, worker, required).await
     }
-    async fn finish_task(&self, tenant: TenantId, id: &TaskId, end: &TaskEnd) -> Result<bool> {
-        self.inner.finish_task(tenant, id, end).await
+    async fn finish_task(
+        &self,
+        tenant: TenantId,
+        id: &TaskId,
+        worker: Option<&WorkerId>,
+        end: &TaskEnd,
+    ) -> Result<bool> {
+        self.inner.finish_task(tenant, id, worker, end).await
     }
     async fn cancel_task(&self, owner: &TaskOwner, id: &TaskId) -> Result<CancelOutcome> {
         self.inner.cancel_task(owner, id).await

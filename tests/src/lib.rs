@@ -19,3 +19,8 @@ pub use bridge::Bridge;
 pub use caller::{TENANT_A, TENANT_B};
 pub use reply::Reply;
 pub use setup::{Setup, bridge_binary};
+
+/// The top of the repository.
+pub fn root() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in it").to_owned()
+}

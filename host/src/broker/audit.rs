@@ -177,8 +177,11 @@ impl AuditLog {
         Ok(bracket)
     }
 
-    /// The bracket of a call that was opened elsewhere: a task that another process started.
-    pub fn reopen(&self, subject: Subject, opened: Instant) -> Bracket {
+    /// The bracket of a call that was opened elsewhere: a task that another process may have started. It has lasted since
+    /// then, however short a time whoever closes it knows of it.
+    pub fn reopen(&self, subject: Subject, opened: Timestamp) -> Bracket {
+        let lasted = Timestamp::now().duration_since(opened).max(jiff::SignedDuration::ZERO).unsigned_abs();
+        let opened = Instant::now().checked_sub(lasted).unwrap_or_else(Instant::now);
         Bracket { log: self.clone(), subject, opened, opening: None }
     }
 

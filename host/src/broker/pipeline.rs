@@ -10,7 +10,7 @@ use super::observe::{self, Observer};
 use super::steps::{self, Cleared, ConfirmationPolicy};
 use super::tasks::Tasks;
 use crate::auth::Caller;
-use crate::error::{Error, Result};
+use crate::error::{Error, Reason, Result};
 use crate::model::{Laps, TaskSupport, ToolCall, ToolResult};
 use crate::runtime::{Ended, PluginCall};
 use crate::store::TaskRow;
@@ -49,7 +49,7 @@ impl Broker {
         };
         match cleared.entry.tool.task_support {
             // A long-running tool never holds its caller: it answers with a handle and runs on.
-            TaskSupport::Optional | TaskSupport::Required => self.start_task(cleared, call).await,
+            TaskSupport::Optional | TaskSupport::Required => self.start_task(cleared, call, received).await,
             TaskSupport::Forbidden => self.run(cleared, call, received, laps).await.map(Reply::Result),
         }
     }
@@ -85,10 +85,13 @@ impl Broker {
             request_id: context.request_id,
             laps,
         };
-        run.finish(&cleared, &self.parts.observer).await
+        run.finish(&cleared, &self.parts.observer, async { Holding::Ours }).await
     }
 
-    async fn start_task(&self, cleared: Cleared, call: ToolCall) -> Result<Reply> {
+    async fn start_task(&self, cleared: Cleared, call: ToolCall, received: Instant) -> Result<Reply> {
+        if let Err(full) = self.parts.tasks.admit(cleared.caller.tenant()).await {
+            return Err(self.record_refusal(&cleared.caller, &call, full, received).await);
+        }
         self.parts.tasks.start(cleared, call).await.map(|row| Reply::Task(Box::new(row)))
     }
 
@@ -117,16 +120,46 @@ pub(super) struct Run {
     pub laps: Laps,
 }
 
+/// Whose call it still is when it has run.
+pub(super) enum Holding {
+    Ours,
+    /// Its caller cancelled it meanwhile: the result comes too late.
+    Cancelled,
+    /// Another worker took it over, and closes its bracket.
+    Theirs,
+}
+
 impl Run {
-    /// When the closing row cannot be written, that takes the answer's place: a lost row is never silent.
-    pub async fn finish(mut self, cleared: &Cleared, observer: &Observer) -> Result<ToolResult> {
+    /// When the closing row cannot be written, that takes the answer's place: a lost row is never silent. `holding` is
+    /// asked once the call has run.
+    pub async fn finish(
+        mut self,
+        cleared: &Cleared,
+        observer: &Observer,
+        holding: impl Future<Output = Holding>,
+    ) -> Result<ToolResult> {
         let (trace, task_id) = (self.call.trace, self.call.task_id.clone());
         let running = observer.running(&cleared.entry);
         let Ended { outcome, fuel } = cleared.entry.plugin.call(self.call, &mut self.laps).await;
         drop(running);
         let outcome = outcome.and_then(|result| steps::validate_result(&cleared.entry, result));
         let outcome = self.laps.lap("validate result", outcome);
-        let closed = self.laps.lap("close audit row", self.bracket.close(&outcome, fuel).await);
+        let (outcome, closed) = match holding.await {
+            Holding::Ours => {
+                let closed = self.bracket.close(&outcome, fuel).await;
+                (outcome, closed)
+            }
+            Holding::Cancelled => {
+                let outcome = Err(Error::new(Reason::Cancelled, "The task was cancelled."));
+                let closed = self.bracket.close(&outcome, fuel).await;
+                (outcome, closed)
+            }
+            Holding::Theirs => {
+                self.bracket.leave_open();
+                (Err(Error::new(Reason::WorkerLost, "Another process runs this task now.")), Ok(()))
+            }
+        };
+        self.laps.lap("close audit row", ());
         observer.ended(observe::Ended {
             cleared,
             trace: &trace,

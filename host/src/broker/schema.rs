@@ -4,7 +4,8 @@
 //! validator is built without any way to fetch. Patterns run on a linear-time engine, so that no argument can make a
 //! check take long.
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 /// What was wrong, and where.
@@ -35,7 +36,24 @@ pub fn compile(schema: &Value) -> Result<Validator, String> {
 pub fn check(validator: &Validator, value: &Value) -> Result<(), Violation> {
     match validator.iter_errors(value).next() {
         None => Ok(()),
-        Some(error) => Err(Violation { pointer: error.instance_path().to_string(), message: clip(&error.to_string()) }),
+        Some(error) => {
+            Err(Violation { pointer: error.instance_path().to_string(), message: clip(&message(&error, value)) })
+        }
+    }
+}
+
+/// The library's words, but for a member that an object may not have: where an object takes none at all, it says only
+/// that a false schema allows nothing.
+fn message(error: &ValidationError<'_>, value: &Value) -> String {
+    let taken_none = matches!(error.kind(), ValidationErrorKind::FalseSchema)
+        && error.schema_path().as_str().ends_with("/additionalProperties");
+    let object = value.pointer(error.instance_path().as_str()).and_then(Value::as_object).filter(|_| taken_none);
+    match object {
+        Some(object) => {
+            let names: Vec<String> = object.keys().map(|name| format!("'{name}'")).collect();
+            format!("Additional properties are not allowed ({} unexpected)", names.join(", "))
+        }
+        None => error.to_string(),
     }
 }
 
@@ -56,6 +74,16 @@ mod tests {
         .unwrap();
         let violation = check(&validator, &json!({ "a": [1, "x"] })).unwrap_err();
         assert_eq!(violation.pointer, "/a/1");
+    }
+
+    #[test]
+    fn a_member_too_many_is_named() {
+        for properties in [json!({}), json!({ "a": { "type": "string" } })] {
+            let validator =
+                compile(&json!({ "type": "object", "properties": properties, "additionalProperties": false })).unwrap();
+            let violation = check(&validator, &json!({ "b": 1 })).unwrap_err();
+            assert!(violation.message.contains("'b'"), "{}", violation.message);
+        }
     }
 
     #[test]

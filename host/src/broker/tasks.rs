@@ -15,6 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,8 +25,8 @@ use super::catalog::Catalog;
 use super::observe::Observer;
 use super::steps::{Cleared, Confirmation};
 use crate::error::{Error, Reason, Result};
-use crate::model::{ToolCall, Trace};
-use crate::store::{CancelOutcome, NewTask, Store, TaskId, TaskOwner, TaskRow, WorkerId};
+use crate::model::{TenantId, ToolCall, Trace};
+use crate::store::{CancelOutcome, Inserted, NewTask, Store, TaskId, TaskOwner, TaskRow, WorkerId};
 
 pub use worker::Recovered;
 
@@ -85,7 +86,9 @@ pub struct Tasks {
     observer: Arc<Observer>,
     settings: TaskSettings,
     launcher: TaskLauncher,
-    worker: WorkerId,
+    /// Tells this process from others; each claim adds a number of its own.
+    process: String,
+    claims: AtomicU64,
     /// Fires when the process must end: tasks that run in it are stopped and failed.
     stop: CancellationToken,
     running: TaskTracker,
@@ -111,7 +114,7 @@ impl Tasks {
         settings: TaskSettings,
         launcher: TaskLauncher,
     ) -> Arc<Tasks> {
-        let worker = WorkerId(format!("{}-{}", std::process::id(), uuid::Uuid::new_v4()));
+        let process = format!("{}-{}", std::process::id(), uuid::Uuid::new_v4());
         Arc::new(Tasks {
             store,
             catalog,
@@ -119,36 +122,66 @@ impl Tasks {
             observer,
             settings,
             launcher,
-            worker,
+            process,
+            claims: AtomicU64::new(0),
             stop: CancellationToken::new(),
             running: TaskTracker::new(),
         })
     }
 
-    /// Record, store and launch. Returns as soon as the task is safe; it need not have begun.
-    pub(super) async fn start(self: &Arc<Self>, cleared: Cleared, call: ToolCall) -> Result<TaskRow> {
-        let tenant = cleared.caller.tenant();
-        if self.store.open_tasks(tenant).await? >= self.settings.max_open {
-            return Err(Error::new(
-                Reason::Busy,
-                format!("{} tasks are open, which is the most at once.", self.settings.max_open),
-            )
-            .with("retry_after_ms", 5_000));
+    /// Is there room for one more? A first look, so that a caller who is over the limit leaves one row like any other who
+    /// is refused; [`Store::insert_task`] has the last word.
+    pub(super) async fn admit(&self, tenant: TenantId) -> Result<()> {
+        match self.store.open_tasks(tenant).await? >= self.settings.max_open {
+            true => Err(self.too_many()),
+            false => Ok(()),
         }
-        let trace = call.context.trace;
-        let task = self.stored(&cleared, &call).await?;
-        let subject = Subject::of(&cleared, trace, call.context.request_id.clone(), Some(task.id.to_string()));
-        // The opening row is written here, the closing one by whoever ends the task.
-        let opened = self.audit.open(subject).await?;
-        opened.leave_open();
-        if let Err(error) = self.launch(&task) {
-            self.fail(tenant, &task.id, &trace, &error).await?;
-            return Err(error);
-        }
-        Ok(task)
     }
 
-    async fn stored(&self, cleared: &Cleared, call: &ToolCall) -> Result<TaskRow> {
+    /// Record, store and launch, in this order: what is stored will be run, by whoever finds it, so its opening row must
+    /// be there before. Returns as soon as the task is safe; it need not have begun.
+    pub(super) async fn start(self: &Arc<Self>, cleared: Cleared, call: ToolCall) -> Result<TaskRow> {
+        let trace = call.context.trace;
+        for _ in 0..3 {
+            let task = self.new_task(&cleared, &call);
+            let subject = Subject::of(&cleared, trace, call.context.request_id.clone(), Some(task.id.to_string()));
+            let bracket = self.audit.open(subject).await?;
+            let refusal = match self.store.insert_task(&task, self.settings.max_open).await {
+                Ok(Inserted::Added) => {
+                    // Whoever ends the task closes it.
+                    bracket.leave_open();
+                    return self.launched(&task, &trace).await;
+                }
+                Ok(Inserted::IdTaken) => no_id(),
+                Ok(Inserted::TooMany) => self.too_many(),
+                Err(error) => error,
+            };
+            bracket.close(&Err(refusal.clone()), 0).await?;
+            if refusal.reason() != Reason::Internal {
+                return Err(refusal);
+            }
+        }
+        Err(no_id())
+    }
+
+    async fn launched(self: &Arc<Self>, task: &NewTask, trace: &Trace) -> Result<TaskRow> {
+        let row = self.store.task(&task.owner, &task.id).await?;
+        let row = row.ok_or_else(|| Error::new(Reason::StoreUnavailable, "The task could not be stored."))?;
+        if let Err(error) = self.launch(&row) {
+            if self.fail(&row, None, trace, &error).await? {
+                self.close_unfinished(&row, &error).await?;
+            }
+            return Err(error);
+        }
+        Ok(row)
+    }
+
+    fn too_many(&self) -> Error {
+        Error::new(Reason::Busy, format!("{} tasks are open, which is the most at once.", self.settings.max_open))
+            .with("retry_after_ms", 5_000)
+    }
+
+    fn new_task(&self, cleared: &Cleared, call: &ToolCall) -> NewTask {
         let now = Timestamp::now();
         let trace = call.context.trace;
         let stored = StoredCall {
@@ -160,30 +193,30 @@ impl Tasks {
         };
         let ttl = call.task.and_then(|t| t.ttl).unwrap_or(self.settings.ttl).clamp(Duration::from_secs(1), MAX_TTL);
         let timeout = self.timeout(&cleared.arguments);
-        for _ in 0..3 {
-            let task = NewTask {
-                id: TaskId::random(),
-                owner: cleared.caller.task_owner(),
-                tool: cleared.entry.tool.name.clone(),
-                arguments: cleared.arguments.clone(),
-                call: serde_json::to_value(&stored).expect("plain data is JSON"),
-                trace_id: trace.id,
-                created_at: now,
-                timeout_at: now + SignedDuration::try_from(timeout).expect("at most an hour"),
-                // A task is kept at least as long as it may run, or nobody could read its result.
-                ttl: ttl.max(timeout),
-            };
-            if self.store.insert_task(&task).await? {
-                let row = self.store.task(&task.owner, &task.id).await?;
-                return row.ok_or_else(|| Error::new(Reason::StoreUnavailable, "The task could not be stored."));
-            }
+        NewTask {
+            id: TaskId::random(),
+            owner: cleared.caller.task_owner(),
+            tool: cleared.entry.tool.name.clone(),
+            arguments: cleared.arguments.clone(),
+            call: serde_json::to_value(&stored).expect("plain data is JSON"),
+            trace_id: trace.id,
+            created_at: now,
+            timeout_at: now + SignedDuration::try_from(timeout).expect("at most an hour"),
+            // A task is kept at least as long as it may run, or nobody could read its result.
+            ttl: ttl.max(timeout),
         }
-        Err(Error::new(Reason::Internal, "No task id could be made.").detail("three ids in a row were taken"))
     }
 
     fn timeout(&self, arguments: &serde_json::Map<String, serde_json::Value>) -> Duration {
-        let asked = arguments.get(TIMEOUT_ARGUMENT).and_then(serde_json::Value::as_u64).map(Duration::from_secs);
+        // 2.0 is an integer to JSON Schema, too; what is out of range is brought into it, not ignored.
+        let asked = arguments.get(TIMEOUT_ARGUMENT).and_then(serde_json::Value::as_f64);
+        let asked = asked.map(|seconds| Duration::from_secs_f64(seconds.clamp(0.0, MAX_TIMEOUT.as_secs_f64())));
         asked.unwrap_or(self.settings.default_timeout).clamp(Duration::from_secs(1), MAX_TIMEOUT)
+    }
+
+    /// One holder: a process whose lease ran out may meet its own earlier claim, and must know it from the new one.
+    fn new_worker(&self) -> WorkerId {
+        WorkerId(format!("{}-{}", self.process, self.claims.fetch_add(1, Ordering::Relaxed)))
     }
 
     fn launch(self: &Arc<Self>, task: &TaskRow) -> Result<()> {
@@ -264,6 +297,10 @@ impl Tasks {
     }
 }
 
+fn no_id() -> Error {
+    Error::new(Reason::Internal, "No task id could be made.").detail("ids in a row were taken")
+}
+
 fn not_found() -> Error {
     Error::new(Reason::TaskNotFound, "Task not found.")
 }
@@ -293,6 +330,8 @@ impl Detach {
             .arg("--tenant")
             .arg(task.owner.tenant.to_string())
             .arg(task.id.as_str())
+            // Who called is in the row. The rest of the environment may be granted to plugins by name.
+            .env_remove("CYBEROS_TOKEN")
             .envs(self.environment.iter().map(|(name, value)| (name, value.expose_secret())))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

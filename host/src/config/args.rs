@@ -141,13 +141,25 @@ pub struct SettingsArgs {
     #[arg(long, env = "CYBEROS_CUO_COMMAND", global = true, help_heading = "CyberOS")]
     pub cuo_command: Option<String>,
 
-    /// Base URL of the memory service. Unless set, the audit log is kept in the bridge's own store.
+    /// Base URL of the memory service; CYBEROS_MEMORY_ENDPOINT is read, too. Unless set, the audit log is kept in the bridge's own store.
     #[arg(long, env = "MEMORY_ENDPOINT", global = true, help_heading = "CyberOS")]
     pub memory_endpoint: Option<String>,
 
     /// A file with the token that ships audit rows to the memory service.
     #[arg(long, env = "CYBEROS_MEMORY_TOKEN_FILE", global = true, help_heading = "CyberOS")]
     pub memory_token_file: Option<PathBuf>,
+
+    /// How an instance slot is cleaned after a call: auto asks the kernel which pages were touched (Linux 6.7 and later),
+    /// off resets all of them, at about three times the cost of a fresh instance. Isolation is the same and tested both ways.
+    #[arg(
+        long,
+        env = "CYBEROS_PAGEMAP_SCAN",
+        value_enum,
+        default_value = "auto",
+        global = true,
+        help_heading = "Plugins"
+    )]
+    pub pagemap_scan: PagemapScanArg,
 
     /// A directory of further tool components (*.wasm), loaded at start.
     #[arg(long, env = "CYBEROS_PLUGINS", global = true, help_heading = "Plugins")]
@@ -164,6 +176,10 @@ pub struct SettingsArgs {
     /// How long a task is kept after its creation, in seconds.
     #[arg(long, env = "CYBEROS_TASK_TTL_SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..=604_800), global = true, help_heading = "Tasks")]
     pub task_ttl_seconds: u64,
+
+    /// How long the process that runs a task may be silent before the task counts as abandoned, in seconds.
+    #[arg(long, env = "CYBEROS_TASK_LEASE_SECONDS", default_value_t = 6, value_parser = clap::value_parser!(u64).range(2..=300), global = true, help_heading = "Tasks")]
+    pub task_lease_seconds: u64,
 
     /// Most tasks of one tenant at once.
     #[arg(long, env = "CYBEROS_MAX_OPEN_TASKS", default_value_t = 50, global = true, help_heading = "Tasks")]
@@ -217,6 +233,12 @@ pub enum ConfirmArg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnOff {
     On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PagemapScanArg {
+    Auto,
     Off,
 }
 

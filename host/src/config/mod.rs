@@ -7,7 +7,7 @@ mod grants;
 mod plugins_file;
 mod settings;
 
-pub use args::{AuthArg, ConfirmArg, CuoArg, LogFormatArg, SettingsArgs, ToolNamesArg, TransportArg};
+pub use args::{AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg};
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
 pub use plugins_file::PluginsFile;
 pub use settings::{BadSetting, Settings, StoreSettings};

@@ -42,7 +42,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn load(args: SettingsArgs) -> Result<Settings, BadSetting> {
+    pub fn load(mut args: SettingsArgs) -> Result<Settings, BadSetting> {
+        // Both spellings are in use among CyberOS's own configuration files.
+        args.memory_endpoint = args.memory_endpoint.or_else(|| read_environment("CYBEROS_MEMORY_ENDPOINT"));
         let state_dir = state_dir(&args)?;
         let store = match &args.database_url {
             Some(url) if url.starts_with("postgres://") || url.starts_with("postgresql://") => {

@@ -7,7 +7,7 @@ mod peer;
 mod server;
 mod v2025_11_25;
 
-pub use jsonrpc::{Answer, Message, RequestId, error_body, parse};
+pub use jsonrpc::{Answer, Message, RequestId, code as error_code, error_body, parse};
 pub use peer::{InFlight, Peer, PeerPolicy};
 pub use server::{Accepted, Protocol, ServerInfo, accept};
 pub use v2025_11_25::REVISION;

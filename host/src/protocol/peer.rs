@@ -27,7 +27,7 @@ pub struct Peer {
     pub caller: Caller,
     pub policy: PeerPolicy,
     /// Notifications to the peer; `None` where the transport cannot carry them.
-    pub outbox: Option<mpsc::UnboundedSender<Value>>,
+    pub outbox: Option<mpsc::Sender<Value>>,
     pub in_flight: InFlight,
     /// What separates this peer's request ids from other peers' of the same registry.
     pub key: Arc<str>,
@@ -105,8 +105,10 @@ impl Drop for Entered {
 impl Peer {
     pub fn notify(&self, method: &str, params: Value) {
         if let Some(outbox) = &self.outbox {
-            // A peer that has gone needs no notification.
-            let _ = outbox.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+            // A peer that has gone needs no notification, and one that does not read must not cost us memory.
+            if outbox.try_send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).is_err() {
+                tracing::debug!(method, "a notification was dropped: the peer has gone or does not read");
+            }
         }
     }
 

@@ -81,12 +81,18 @@ impl WasiView for CallState {
 impl Plugin {
     /// Run one call in a fresh instance.
     pub async fn call(&self, call: PluginCall, laps: &mut Laps) -> Ended {
-        let permit = match laps.lap("admit", self.admit().await) {
+        let (deadline, cancel) = (call.deadline, call.cancel.clone());
+        let cancelled = || Error::new(Reason::Cancelled, "The call was cancelled.");
+        let admitted = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(cancelled()),
+            admitted = self.admit(deadline) => admitted,
+        };
+        let permit = match laps.lap("admit", admitted) {
             Ok(permit) => permit,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
         self.directories_ready().await;
-        let (deadline, cancel) = (call.deadline, call.cancel.clone());
         let limits = &self.grants().limits;
         let mut store = match laps.lap("make store", self.store(call)) {
             Ok(store) => store,
@@ -95,7 +101,7 @@ impl Plugin {
         let running = self.clock().run();
         let outcome = tokio::select! {
             biased;
-            () = cancel.cancelled() => Err(Error::new(Reason::Cancelled, "The call was cancelled.")),
+            () = cancel.cancelled() => Err(cancelled()),
             () = tokio::time::sleep_until(deadline.into()) => Err(Error::new(Reason::Deadline, "The call passed its timeout.")),
             outcome = self.run(&mut store, laps) => match outcome {
                 Ok(result) => self.settle(&mut store, result),

@@ -27,9 +27,12 @@ pub const MAX_MEMORY_BYTES: usize = 256 << 20;
 /// Most table elements that a pool slot can hold.
 pub const MAX_TABLE_ELEMENTS: usize = 100_000;
 
-pub fn engine() -> wasmtime::Result<(Engine, Arc<Clock>)> {
+/// `scan`: clean slots by scanning the page map where the kernel can.
+pub fn engine(scan: bool) -> wasmtime::Result<(Engine, Arc<Clock>)> {
     let mut config = code_settings();
-    config.async_stack_size(2 << 20).allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
+    config
+        .async_stack_size(2 << 20)
+        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(scan && has_pagemap_scan())));
     let engine = Engine::new(&config)?;
     let clock = Clock::start(&engine);
     Ok((engine, clock))
@@ -40,7 +43,7 @@ pub fn has_pagemap_scan() -> bool {
     PoolingAllocationConfig::is_pagemap_scan_available()
 }
 
-fn pool() -> PoolingAllocationConfig {
+fn pool(scan: bool) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(256)
         .total_core_instances(1024)
@@ -52,9 +55,9 @@ fn pool() -> PoolingAllocationConfig {
         .max_tables_per_module(4)
         .max_unused_warm_slots(64);
     // Resetting a slot by scanning the page map keeps its pages resident: a fresh instance costs a third, and two
-    // threads do not fight over the address space. Where the kernel cannot do it, a large resident set would be
-    // cleared by hand each time, so keep that small.
-    if has_pagemap_scan() {
+    // threads do not fight over the address space. Upstream still evaluates it, so it can be switched off. Without it a
+    // large resident set would be cleared by hand each time, so keep that small.
+    if scan {
         pool.pagemap_scan(Enabled::Yes).linear_memory_keep_resident(1 << 20).table_keep_resident(1 << 20);
     } else {
         pool.pagemap_scan(Enabled::No).linear_memory_keep_resident(64 << 10).table_keep_resident(64 << 10);

@@ -57,8 +57,9 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// `cache`: a private directory for compiled components; `None` compiles at every start.
-    pub fn new(services: Services, cache: Option<&Path>) -> wasmtime::Result<Runtime> {
+    /// `cache`: a private directory for compiled components; `None` compiles at every start. `scan`: clean instance slots
+    /// by scanning the page map, where the kernel can.
+    pub fn new(services: Services, cache: Option<&Path>, scan: bool) -> wasmtime::Result<Runtime> {
         let cache = cache.and_then(|directory| match cache::Cache::open(directory) {
             Ok(cache) => Some(Arc::new(cache)),
             Err(error) => {
@@ -66,7 +67,7 @@ impl Runtime {
                 None
             }
         });
-        let (engine, clock) = engine::engine()?;
+        let (engine, clock) = engine::engine(scan)?;
         Ok(Runtime {
             engine,
             clock,

@@ -4,7 +4,7 @@
 //! loaded cannot fail later for a missing import or an unusable schema.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, Store};
@@ -83,7 +83,7 @@ const DESCRIBE_FUEL: u64 = 100_000_000;
 const DESCRIBE_TIME: Duration = Duration::from_secs(1);
 const MAX_TOOLS: usize = 64;
 
-/// How long a call waits for its turn before it is told to come back.
+/// How long a call waits for its turn before it is told to come back. Never past its deadline.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Plugin {
@@ -169,13 +169,14 @@ impl Plugin {
     }
 
     /// Wait for a turn: first among this plugin's calls, so that one busy plugin cannot fill the whole house.
-    pub(super) async fn admit(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+    pub(super) async fn admit(&self, deadline: Instant) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
         let turn = async {
             let own = self.own_calls.clone().acquire_owned().await.expect("never closed");
             let all = self.all_calls.clone().acquire_owned().await.expect("never closed");
             (own, all)
         };
-        tokio::time::timeout(PATIENCE, turn).await.map_err(|_| {
+        let patience = PATIENCE.min(deadline.saturating_duration_since(Instant::now()));
+        tokio::time::timeout(patience, turn).await.map_err(|_| {
             Error::new(Reason::Busy, "Too many calls of this tool are running.")
                 .with("retry_after_ms", PATIENCE.as_millis() as u64)
         })

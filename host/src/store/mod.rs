@@ -18,7 +18,7 @@ pub use audit::{
 };
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
-pub use tasks::{CancelOutcome, NewTask, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId};
+pub use tasks::{CancelOutcome, Inserted, NewTask, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -36,8 +36,9 @@ pub trait Store: Send + Sync + 'static {
 
     // Tasks.
 
-    /// False when the id is taken: the caller tries again with a new one.
-    async fn insert_task(&self, task: &NewTask) -> Result<bool>;
+    /// `most_open`: how many open tasks the tenant may have with this one. Counted and inserted as one step, so that no
+    /// number of callers at once, in whichever processes, gets past it.
+    async fn insert_task(&self, task: &NewTask, most_open: u64) -> Result<Inserted>;
     /// `None` for unknown, expired and foreign ids alike.
     async fn task(&self, owner: &TaskOwner, id: &TaskId) -> Result<Option<TaskRow>>;
     /// Newest first. `before` is the `(created_at, id)` of the last row of the page before.
@@ -76,8 +77,15 @@ pub trait Store: Send + Sync + 'static {
         worker: &WorkerId,
         required: bool,
     ) -> Result<Option<TaskStatus>>;
-    /// Write the end once. False when the row had already ended; it is then unchanged.
-    async fn finish_task(&self, tenant: TenantId, id: &TaskId, end: &TaskEnd) -> Result<bool>;
+    /// Write the end once. False when the row had already ended, or when `worker` is not the one that holds it; the row
+    /// is then unchanged. `None` is for whoever knows that nobody runs it.
+    async fn finish_task(
+        &self,
+        tenant: TenantId,
+        id: &TaskId,
+        worker: Option<&WorkerId>,
+        end: &TaskEnd,
+    ) -> Result<bool>;
     async fn cancel_task(&self, owner: &TaskOwner, id: &TaskId) -> Result<CancelOutcome>;
     /// Open tasks of all tenants whose lease ran out at least `grace` ago (or that were never claimed within it).
     async fn abandoned_tasks(&self, grace: Duration) -> Result<Vec<(TenantId, TaskId)>>;

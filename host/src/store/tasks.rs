@@ -135,6 +135,15 @@ pub enum TaskEnd {
     Error(PublicError),
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inserted {
+    Added,
+    /// The caller tries again with a new id.
+    IdTaken,
+    /// The tenant has as many open tasks as it may.
+    TooMany,
+}
+
 #[derive(Clone, Debug)]
 pub enum CancelOutcome {
     /// It is cancelled now; the worker will see it.

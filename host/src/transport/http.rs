@@ -4,6 +4,7 @@
 //! with `WWW-Authenticate`, 413, 415, 406, 400 for what is not a message, 503 while draining. A client that disconnects
 //! has not cancelled: its call runs to its end. Source: MCP 2025-11-25, transports; design sections 5 and 6.
 
+mod connections;
 mod guard;
 
 use axum::Router;
@@ -13,13 +14,13 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
-use axum::serve::ListenerExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::auth::{Caller, Identifier};
 use crate::error::{Error, Reason};
@@ -64,6 +65,8 @@ pub struct HttpServer {
 struct App {
     server: HttpServer,
     in_flight: InFlight,
+    /// Calls under way, with or without a client that still waits for them.
+    running: TaskTracker,
     draining: Arc<AtomicBool>,
 }
 
@@ -76,28 +79,21 @@ impl HttpServer {
     /// Serve until `stop` fires, then finish what is under way within the drain budget.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> std::io::Result<()> {
         let drain = self.settings.drain;
-        let app = App { server: self, in_flight: InFlight::default(), draining: Arc::default() };
-        let (draining, in_flight) = (app.draining.clone(), app.in_flight.clone());
-        // Without it Nagle and delayed acknowledgements together cost 40 ms a call.
-        let listener = listener.tap_io(|socket| {
-            if let Err(error) = socket.set_nodelay(true) {
-                tracing::debug!(%error, "TCP_NODELAY could not be set");
-            }
+        let app =
+            App { server: self, in_flight: InFlight::default(), running: TaskTracker::new(), draining: Arc::default() };
+        let (draining, in_flight, running) = (app.draining.clone(), app.in_flight.clone(), app.running.clone());
+        let connections = connections::accept(listener, app.router(), stop.clone(), &draining).await;
+        running.close();
+        let mut ended = std::pin::pin!(async {
+            connections.wait().await;
+            // A call whose client has gone is on no connection, and its audit bracket is open.
+            running.wait().await;
         });
-        let stopping = stop.clone();
-        let served =
-            axum::serve(listener, app.router()).with_graceful_shutdown(async move { stopping.cancelled().await });
-        let mut served = tokio::spawn(async move { served.await });
-        tokio::select! {
-            ended = &mut served => return ended.unwrap_or_else(|e| Err(std::io::Error::other(e))),
-            () = stop.cancelled() => draining.store(true, Ordering::Release),
-        }
         tracing::info!(budget_ms = drain.as_millis() as u64, "draining");
-        if tokio::time::timeout(drain, &mut served).await.is_err() {
+        if tokio::time::timeout(drain, &mut ended).await.is_err() {
             tracing::warn!("calls that were still running are stopped");
             in_flight.cancel_all();
-            let _ = tokio::time::timeout(Duration::from_secs(1), &mut served).await;
-            served.abort();
+            let _ = tokio::time::timeout(Duration::from_secs(1), &mut ended).await;
         }
         Ok(())
     }
@@ -223,7 +219,8 @@ impl App {
         let traceparent = traceparent(headers).map(str::to_owned);
         let protocol = self.server.protocol.clone();
         // A task of its own: if the client disconnects, this future is dropped, and the call must not be.
-        let answering = tokio::spawn(async move { protocol.answer(&peer, accepted, traceparent.as_deref()).await });
+        let answering =
+            self.running.spawn(async move { protocol.answer(&peer, accepted, traceparent.as_deref()).await });
         let mut answers = answering.await.unwrap_or_default();
         if !expects_answer {
             return StatusCode::ACCEPTED.into_response();

@@ -17,6 +17,10 @@ use crate::error::{Error, Reason, Result};
 use crate::model::TraceId;
 use crate::protocol::{InFlight, Message, Peer, PeerPolicy, Protocol, accept, error_body, parse};
 
+/// Messages that wait for the client to read. Beyond that answers wait, with the requests behind them, and notifications
+/// are dropped.
+const OUTBOX: usize = 64;
+
 /// How the transport is bounded.
 #[derive(Clone, Copy, Debug)]
 pub struct StdioSettings {
@@ -38,7 +42,7 @@ pub async fn serve(
     output: impl AsyncWrite + Unpin + Send + 'static,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
-    let (outbox, messages) = mpsc::unbounded_channel();
+    let (outbox, messages) = mpsc::channel(OUTBOX);
     let writer = tokio::spawn(write(output, messages));
     let conversation = Conversation {
         protocol,
@@ -65,7 +69,7 @@ struct Conversation {
     protocol: Arc<Protocol>,
     identifier: Arc<Identifier>,
     settings: StdioSettings,
-    outbox: mpsc::UnboundedSender<Value>,
+    outbox: mpsc::Sender<Value>,
     in_flight: InFlight,
     turns: Arc<Semaphore>,
     running: TaskTracker,
@@ -79,23 +83,32 @@ impl Conversation {
                 read = next_line(&mut input, &mut line, self.settings.max_line_bytes) => read?,
                 () = stop.cancelled() => return Ok(()),
             };
-            match read {
-                Line::End => return Ok(()),
-                Line::Empty => {}
-                Line::TooLong => self.refuse(Error::new(
-                    Reason::PayloadTooLarge,
-                    format!("A message may have at most {} bytes.", self.settings.max_line_bytes),
-                )),
-                Line::Complete => match parse(&line) {
-                    Err(error) => self.refuse(error),
-                    Ok((messages, batch)) => self.accept(messages, batch).await,
-                },
+            let taken = async {
+                match read {
+                    Line::End => return false,
+                    Line::Empty => {}
+                    Line::TooLong => {
+                        let limit = self.settings.max_line_bytes;
+                        let text = format!("A message may have at most {limit} bytes.");
+                        self.refuse(Error::new(Reason::PayloadTooLarge, text)).await;
+                    }
+                    Line::Complete => match parse(&line) {
+                        Err(error) => self.refuse(error).await,
+                        Ok((messages, batch)) => self.accept(messages, batch).await,
+                    },
+                }
+                true
+            };
+            // A client that does not read holds up its own next line, never our end.
+            tokio::select! {
+                go_on = taken => if !go_on { return Ok(()) },
+                () = stop.cancelled() => return Ok(()),
             }
         }
     }
 
-    fn refuse(&self, error: Error) {
-        let _ = self.outbox.send(error_body(None, &error, &TraceId::random()));
+    async fn refuse(&self, error: Error) {
+        let _ = self.outbox.send(error_body(None, &error, &TraceId::random())).await;
     }
 
     async fn accept(&self, messages: Vec<Message>, batch: bool) {
@@ -105,7 +118,7 @@ impl Conversation {
                 // Identity comes from the environment: without it nothing is answered but the reason.
                 for message in &messages {
                     if let Message::Request { id, .. } = message {
-                        let _ = self.outbox.send(error_body(Some(id), &error, &TraceId::random()));
+                        let _ = self.outbox.send(error_body(Some(id), &error, &TraceId::random())).await;
                     }
                 }
                 return;
@@ -124,9 +137,9 @@ impl Conversation {
             let answers = protocol.answer(&peer, accepted, None).await;
             let mut bodies: Vec<Value> = answers.into_iter().map(|a| a.body).collect();
             if batch && !bodies.is_empty() {
-                let _ = outbox.send(Value::Array(bodies));
+                let _ = outbox.send(Value::Array(bodies)).await;
             } else if let Some(body) = bodies.pop() {
-                let _ = outbox.send(body);
+                let _ = outbox.send(body).await;
             }
             drop(turn);
         });
@@ -183,10 +196,7 @@ async fn next_line(input: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>, 
 }
 
 /// The only writer of stdout. Messages that wait are written together.
-async fn write(
-    mut output: impl AsyncWrite + Unpin,
-    mut messages: mpsc::UnboundedReceiver<Value>,
-) -> std::io::Result<()> {
+async fn write(mut output: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Value>) -> std::io::Result<()> {
     let mut waiting = Vec::new();
     let mut bytes = Vec::new();
     while messages.recv_many(&mut waiting, 64).await > 0 {

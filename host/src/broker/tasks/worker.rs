@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 use super::{StoredCall, Tasks};
 use crate::auth::Caller;
 use crate::broker::audit::Subject;
-use crate::broker::pipeline::Run;
+use crate::broker::pipeline::{Holding, Run};
 use crate::broker::steps::Cleared;
 use crate::error::{Error, Reason, Result};
 use crate::model::{Laps, Progress, ProgressSink, TenantId, Trace};
 use crate::runtime::PluginCall;
-use crate::store::{TaskEnd, TaskId, TaskRow, TaskStatus};
+use crate::store::{TaskEnd, TaskId, TaskRow, TaskStatus, WorkerId};
 
 /// How long new progress may wait before it is stored.
 const LOOK: Duration = Duration::from_millis(250);
@@ -27,20 +27,26 @@ pub struct Recovered {
 impl Tasks {
     /// Claim and run one task. Returns when it has ended, or at once when somebody else holds it.
     pub async fn run(self: &Arc<Self>, tenant: TenantId, id: &TaskId) {
-        match self.store.claim_task(tenant, id, &self.worker, self.settings.lease).await {
-            Ok(Some(row)) => self.run_claimed(row).await,
+        let worker = self.new_worker();
+        match self.store.claim_task(tenant, id, &worker, self.settings.lease).await {
+            Ok(Some(row)) => self.run_claimed(row, worker).await,
             Ok(None) => tracing::debug!(task = %id, "the task is held by another worker or has ended"),
             Err(error) => tracing::error!(task = %id, error = ?error, "the task could not be claimed"),
         }
     }
 
-    async fn run_claimed(self: &Arc<Self>, row: TaskRow) {
+    async fn run_claimed(self: &Arc<Self>, row: TaskRow, worker: WorkerId) {
         let (tenant, id) = (row.owner.tenant, row.id.clone());
         let trace = stored_call(&row).trace(row.trace_id);
         self.observer.metrics.task_opened();
         let outcome = match self.prepare(&row) {
-            Ok(prepared) => self.execute(&row, prepared).await,
-            Err(error) => Err(error),
+            Ok(prepared) => self.execute(&row, &worker, prepared).await,
+            Err(error) => {
+                if let Err(unwritten) = self.close_unfinished(&row, &error).await {
+                    tracing::error!(task = %id, error = ?unwritten, "the closing row could not be written");
+                }
+                Err(error)
+            }
         };
         let end = match &outcome {
             Ok(result) => TaskEnd::Result(result.clone()),
@@ -51,9 +57,9 @@ impl Tasks {
             Err(error) if error.reason() == Reason::Cancelled => "cancelled",
             _ => "failed",
         });
-        match self.store.finish_task(tenant, &id, &end).await {
+        match self.store.finish_task(tenant, &id, Some(&worker), &end).await {
             Ok(true) => tracing::info!(task = %id, trace_id = %trace.id, "task ended"),
-            Ok(false) => tracing::debug!(task = %id, "the task had been ended by somebody else"),
+            Ok(false) => tracing::debug!(task = %id, "the task had been ended, or was taken over, by somebody else"),
             // The lease runs out, and whoever finds the task then ends it.
             Err(error) => tracing::error!(task = %id, error = ?error, "the task's end could not be stored"),
         }
@@ -73,22 +79,25 @@ impl Tasks {
         Ok(Cleared::of_task(caller, entry, row.arguments.clone(), confirmation))
     }
 
-    async fn execute(self: &Arc<Self>, row: &TaskRow, cleared: Cleared) -> Result<crate::model::ToolResult> {
+    async fn execute(
+        self: &Arc<Self>,
+        row: &TaskRow,
+        worker: &WorkerId,
+        cleared: Cleared,
+    ) -> Result<crate::model::ToolResult> {
         let stored = stored_call(row);
         let trace = stored.trace(row.trace_id);
         let cancel = CancellationToken::new();
         let latest: Arc<Mutex<Option<Progress>>> = Arc::default();
-        let keeper = tokio::spawn(self.clone().keep(row.clone(), cancel.clone(), latest.clone()));
+        let keeper = tokio::spawn(self.clone().keep(row.clone(), worker.clone(), cancel.clone(), latest.clone()));
         let left = row.timeout_at.duration_since(jiff::Timestamp::now()).max(jiff::SignedDuration::ZERO);
-        let mut arguments = cleared.arguments.clone();
-        arguments.retain(|_, value| !value.is_null());
         let subject = Subject::of(&cleared, trace, stored.request_id.clone(), Some(row.id.to_string()));
         let run = Run {
             call: PluginCall {
                 caller: cleared.caller.clone(),
                 bearer: None,
                 tool: cleared.entry.tool.name.clone(),
-                arguments: serde_json::Value::Object(arguments).to_string(),
+                arguments: serde_json::Value::Object(cleared.arguments.clone()).to_string(),
                 trace,
                 deadline: Instant::now() + left.unsigned_abs(),
                 cancel: cancel.clone(),
@@ -98,12 +107,12 @@ impl Tasks {
                 task_id: Some(row.id.to_string()),
                 cleared_to_append: cleared.may_append(),
             },
-            bracket: self.audit.reopen(subject, Instant::now()),
+            bracket: self.audit.reopen(subject, row.created_at),
             received: Instant::now(),
             request_id: stored.request_id,
             laps: Laps::none(),
         };
-        let outcome = run.finish(&cleared, &self.observer).await;
+        let outcome = run.finish(&cleared, &self.observer, self.holding(row, worker)).await;
         keeper.abort();
         match outcome {
             // Cancelled by our own end, not by the caller: the row must say so.
@@ -112,8 +121,25 @@ impl Tasks {
         }
     }
 
+    /// Asked right before the closing row is written: a worker that was only slow may have lost its task meanwhile.
+    async fn holding(&self, row: &TaskRow, worker: &WorkerId) -> Holding {
+        match self.store.renew_task(row.owner.tenant, &row.id, worker, self.settings.lease, None).await {
+            Ok(Some(TaskStatus::Running | TaskStatus::InputRequired)) => Holding::Ours,
+            Ok(Some(TaskStatus::Cancelled)) => Holding::Cancelled,
+            Ok(Some(TaskStatus::Completed | TaskStatus::Failed) | None) => Holding::Theirs,
+            // The store is away, and will not take the closing row either: that error is the answer.
+            Err(_) => Holding::Ours,
+        }
+    }
+
     /// Hold the lease, store progress, and stop the run when the row says so.
-    async fn keep(self: Arc<Self>, row: TaskRow, cancel: CancellationToken, latest: Arc<Mutex<Option<Progress>>>) {
+    async fn keep(
+        self: Arc<Self>,
+        row: TaskRow,
+        worker: WorkerId,
+        cancel: CancellationToken,
+        latest: Arc<Mutex<Option<Progress>>>,
+    ) {
         let (tenant, id) = (row.owner.tenant, &row.id);
         let (mut renewed, mut seen) = (Instant::now(), row.updated_at);
         loop {
@@ -123,7 +149,7 @@ impl Tasks {
             }
             let progress = latest.lock().unwrap_or_else(PoisonError::into_inner).take();
             if progress.is_some() || renewed.elapsed() >= self.settings.lease / 3 {
-                match self.store.renew_task(tenant, id, &self.worker, self.settings.lease, progress.as_ref()).await {
+                match self.store.renew_task(tenant, id, &worker, self.settings.lease, progress.as_ref()).await {
                     Ok(Some(TaskStatus::Running | TaskStatus::InputRequired)) => renewed = Instant::now(),
                     Ok(_) => return cancel.cancel(),
                     // The store is away: go on until the lease is over, then the task is somebody else's.
@@ -146,7 +172,8 @@ impl Tasks {
     pub async fn recover(self: &Arc<Self>) -> Result<Recovered> {
         let mut recovered = Recovered::default();
         for (tenant, id) in self.store.abandoned_tasks(self.settings.lease / 2).await? {
-            let Some(row) = self.store.claim_task(tenant, &id, &self.worker, self.settings.lease).await? else {
+            let worker = self.new_worker();
+            let Some(row) = self.store.claim_task(tenant, &id, &worker, self.settings.lease).await? else {
                 continue;
             };
             let idempotent = self.catalog.find(row.tool.as_str()).is_some_and(|e| e.tool.idempotent_task);
@@ -154,13 +181,14 @@ impl Tasks {
             if row.attempts <= 1 || idempotent {
                 recovered.run_again += 1;
                 let tasks = self.clone();
-                self.running.spawn(async move { tasks.run_claimed(row).await });
+                self.running.spawn(async move { tasks.run_claimed(row, worker).await });
             } else {
                 recovered.failed += 1;
                 let trace = stored_call(&row).trace(row.trace_id);
-                self.fail(tenant, &id, &trace, &worker_lost()).await?;
-                self.observer.metrics.tasks_recovered(1, "failed");
+                // The closing row first: should we die in between, the next one finds the task again.
                 self.close_unfinished(&row, &worker_lost()).await?;
+                self.fail(&row, Some(&worker), &trace, &worker_lost()).await?;
+                self.observer.metrics.tasks_recovered(1, "failed");
             }
         }
         if recovered != Recovered::default() {
@@ -190,8 +218,15 @@ impl Tasks {
         }
     }
 
-    pub(super) async fn fail(&self, tenant: TenantId, id: &TaskId, trace: &Trace, error: &Error) -> Result<bool> {
-        self.store.finish_task(tenant, id, &TaskEnd::Error(error.public_view(&trace.id))).await
+    pub(super) async fn fail(
+        &self,
+        row: &TaskRow,
+        worker: Option<&WorkerId>,
+        trace: &Trace,
+        error: &Error,
+    ) -> Result<bool> {
+        let end = TaskEnd::Error(error.public_view(&trace.id));
+        self.store.finish_task(row.owner.tenant, &row.id, worker, &end).await
     }
 
     /// A cancelled task's bracket is closed by the cancel, whether or not its worker still lives.
@@ -199,12 +234,12 @@ impl Tasks {
         self.close_unfinished(row, &Error::new(Reason::Cancelled, "The task was cancelled.")).await
     }
 
-    async fn close_unfinished(&self, row: &TaskRow, error: &Error) -> Result<()> {
+    pub(super) async fn close_unfinished(&self, row: &TaskRow, error: &Error) -> Result<()> {
         let Ok(cleared) = self.prepare_any(row) else { return Ok(()) };
         let stored = stored_call(row);
         let subject =
             Subject::of(&cleared, stored.trace(row.trace_id), stored.request_id.clone(), Some(row.id.to_string()));
-        self.audit.reopen(subject, Instant::now()).close(&Err(error.clone()), 0).await
+        self.audit.reopen(subject, row.created_at).close(&Err(error.clone()), 0).await
     }
 
     fn prepare_any(&self, row: &TaskRow) -> Result<Cleared> {

@@ -11,10 +11,13 @@ use super::{PostgresStore, Query};
 use crate::error::Result;
 use crate::model::{Progress, TenantId};
 use crate::store::rows::{Columns, end_columns, micros, status, task_id, task_row, to_json, unavailable};
-use crate::store::{CancelOutcome, NewTask, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId};
+use crate::store::{CancelOutcome, Inserted, NewTask, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId};
 
 /// A notification can be lost with its connection; a waiter looks at the row this often in any case.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The first half of the advisory locks under which tenants' open tasks are counted.
+const TURN: i32 = 0x4379_4d42;
 
 macro_rules! columns {
     () => {
@@ -24,13 +27,15 @@ macro_rules! columns {
     };
 }
 
-pub(super) async fn insert(store: &PostgresStore, task: &NewTask) -> Result<bool> {
+pub(super) async fn insert(store: &PostgresStore, task: &NewTask, most_open: u64) -> Result<Inserted> {
     let created = task.created_at.as_microsecond();
     let ttl = micros(task.ttl);
     let query = sqlx::query(
         "INSERT INTO plugin_host.tasks (tenant_id, id, subject, tool, arguments, call, trace_id, status, created_at_us,
                                         updated_at_us, timeout_at_us, ttl_us, expires_at_us)
-         VALUES ($1, $2, $3, $4, $5::json, $6::json, $7, 'running', $8, $8, $9, $10, $11)
+         SELECT $1, $2, $3, $4, $5::json, $6::json, $7, 'running', $8, $8, $9, $10, $11
+         WHERE (SELECT count(*) FROM plugin_host.tasks
+                WHERE tenant_id = $1 AND status IN ('running', 'input_required')) < $12
          ON CONFLICT (tenant_id, id) DO NOTHING",
     )
     .bind(task.owner.tenant.0)
@@ -43,8 +48,23 @@ pub(super) async fn insert(store: &PostgresStore, task: &NewTask) -> Result<bool
     .bind(created)
     .bind(task.timeout_at.as_microsecond())
     .bind(ttl)
-    .bind(created.saturating_add(ttl));
-    Ok(store.execute(task.owner.tenant, query).await? == 1)
+    .bind(created.saturating_add(ttl))
+    .bind(i64::try_from(most_open).unwrap_or(i64::MAX));
+    let mut transaction = store.begin(task.owner.tenant, super::Durability::Synced).await?;
+    // Whoever inserts for this tenant counts after those before have committed. In a statement of its own: the next one
+    // sees what was there when it began.
+    let turn = sqlx::query("SELECT pg_advisory_xact_lock($1, hashtext($2))").bind(TURN);
+    turn.bind(task.owner.tenant.to_string()).execute(&mut *transaction).await.map_err(unavailable)?;
+    let added = query.execute(&mut *transaction).await.map_err(unavailable)?.rows_affected() == 1;
+    transaction.commit().await.map_err(unavailable)?;
+    if added {
+        return Ok(Inserted::Added);
+    }
+    // Should a task have ended since, the caller tries once more for nothing.
+    match count_open(store, task.owner.tenant).await? >= most_open {
+        true => Ok(Inserted::TooMany),
+        false => Ok(Inserted::IdTaken),
+    }
 }
 
 pub(super) async fn read(store: &PostgresStore, owner: &TaskOwner, id: &TaskId) -> Result<Option<TaskRow>> {
@@ -188,20 +208,28 @@ pub(super) async fn set_input_required(
     change(store, tenant, id, query).await?.first().map(status).transpose()
 }
 
-pub(super) async fn finish(store: &PostgresStore, tenant: TenantId, id: &TaskId, end: &TaskEnd) -> Result<bool> {
+pub(super) async fn finish(
+    store: &PostgresStore,
+    tenant: TenantId,
+    id: &TaskId,
+    worker: Option<&WorkerId>,
+    end: &TaskEnd,
+) -> Result<bool> {
     let (status, output, error) = end_columns(end);
     let query = sqlx::query(
         "UPDATE plugin_host.tasks SET status = $3, output = $4::json, error = $5::json,
                 updated_at_us = greatest(plugin_host.now_us(), updated_at_us + 1),
                 completed_at_us = greatest(plugin_host.now_us(), created_at_us)
          WHERE tenant_id = $1 AND id = $2 AND status IN ('running', 'input_required')
+           AND ($6::text IS NULL OR worker = $6)
          RETURNING id",
     )
     .bind(tenant.0)
     .bind(id.to_string())
     .bind(status.as_str())
     .bind(output)
-    .bind(error);
+    .bind(error)
+    .bind(worker.map(|w| w.0.clone()));
     Ok(!change(store, tenant, id, query).await?.is_empty())
 }
 

@@ -21,8 +21,8 @@ use tokio::task::AbortHandle;
 use super::rows::unavailable;
 use super::wake::Bells;
 use super::{
-    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, NewAuditRow, NewTask, OutboxRow, Store,
-    TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId,
+    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, Inserted, NewAuditRow, NewTask, OutboxRow,
+    Store, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId,
 };
 use crate::error::Result;
 use crate::model::{Progress, TenantId};
@@ -74,8 +74,8 @@ impl Store for SqliteStore {
         self.writer.execute(sqlx::query("UPDATE audit_heads SET seq = seq WHERE 0")).await.map(|_| ())
     }
 
-    async fn insert_task(&self, task: &NewTask) -> Result<bool> {
-        tasks::insert(self, task).await
+    async fn insert_task(&self, task: &NewTask, most_open: u64) -> Result<Inserted> {
+        tasks::insert(self, task, most_open).await
     }
     async fn task(&self, owner: &TaskOwner, id: &TaskId) -> Result<Option<TaskRow>> {
         tasks::read(self, owner, id).await
@@ -119,8 +119,14 @@ impl Store for SqliteStore {
     ) -> Result<Option<TaskStatus>> {
         tasks::set_input_required(self, tenant, id, worker, required).await
     }
-    async fn finish_task(&self, tenant: TenantId, id: &TaskId, end: &TaskEnd) -> Result<bool> {
-        tasks::finish(self, tenant, id, end).await
+    async fn finish_task(
+        &self,
+        tenant: TenantId,
+        id: &TaskId,
+        worker: Option<&WorkerId>,
+        end: &TaskEnd,
+    ) -> Result<bool> {
+        tasks::finish(self, tenant, id, worker, end).await
     }
     async fn cancel_task(&self, owner: &TaskOwner, id: &TaskId) -> Result<CancelOutcome> {
         tasks::cancel(self, owner, id).await

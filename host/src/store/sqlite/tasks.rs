@@ -8,7 +8,7 @@ use super::{POLL, SqliteStore, now_us, read_all};
 use crate::error::Result;
 use crate::model::{Progress, TenantId};
 use crate::store::rows::{Columns, end_columns, micros, status, task_id, task_row, tenant, to_json};
-use crate::store::{CancelOutcome, NewTask, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId};
+use crate::store::{CancelOutcome, Inserted, NewTask, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId};
 
 macro_rules! columns {
     () => {
@@ -17,13 +17,14 @@ macro_rules! columns {
     };
 }
 
-pub(super) async fn insert(store: &SqliteStore, task: &NewTask) -> Result<bool> {
+pub(super) async fn insert(store: &SqliteStore, task: &NewTask, most_open: u64) -> Result<Inserted> {
     let created = task.created_at.as_microsecond();
     let ttl = micros(task.ttl);
     let query = sqlx::query(
         "INSERT INTO tasks (tenant_id, id, subject, tool, arguments, call, trace_id, status, created_at_us,
                             updated_at_us, timeout_at_us, ttl_us, expires_at_us)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'running', ?8, ?8, ?9, ?10, ?11)
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, 'running', ?8, ?8, ?9, ?10, ?11
+         WHERE (SELECT count(*) FROM tasks WHERE tenant_id = ?1 AND status IN ('running', 'input_required')) < ?12
          ON CONFLICT (tenant_id, id) DO NOTHING",
     )
     .bind(task.owner.tenant.to_string())
@@ -36,8 +37,16 @@ pub(super) async fn insert(store: &SqliteStore, task: &NewTask) -> Result<bool> 
     .bind(created)
     .bind(task.timeout_at.as_microsecond())
     .bind(ttl)
-    .bind(created.saturating_add(ttl));
-    Ok(store.writer.execute(query).await? == 1)
+    .bind(created.saturating_add(ttl))
+    .bind(i64::try_from(most_open).unwrap_or(i64::MAX));
+    if store.writer.execute(query).await? == 1 {
+        return Ok(Inserted::Added);
+    }
+    // Should a task have ended since, the caller tries once more for nothing.
+    match count_open(store, task.owner.tenant).await? >= most_open {
+        true => Ok(Inserted::TooMany),
+        false => Ok(Inserted::IdTaken),
+    }
 }
 
 pub(super) async fn read(store: &SqliteStore, owner: &TaskOwner, id: &TaskId) -> Result<Option<TaskRow>> {
@@ -159,12 +168,19 @@ pub(super) async fn set_input_required(
     rows.first().map(status).transpose()
 }
 
-pub(super) async fn finish(store: &SqliteStore, tenant: TenantId, id: &TaskId, end: &TaskEnd) -> Result<bool> {
+pub(super) async fn finish(
+    store: &SqliteStore,
+    tenant: TenantId,
+    id: &TaskId,
+    worker: Option<&WorkerId>,
+    end: &TaskEnd,
+) -> Result<bool> {
     let (status, output, error) = end_columns(end);
     let query = sqlx::query(
         "UPDATE tasks SET status = ?3, output = ?4, error = ?5, updated_at_us = max(?6, updated_at_us + 1),
                           completed_at_us = max(?6, created_at_us)
          WHERE tenant_id = ?1 AND id = ?2 AND status IN ('running', 'input_required')
+           AND (?7 IS NULL OR worker = ?7)
          RETURNING id",
     )
     .bind(tenant.to_string())
@@ -172,7 +188,8 @@ pub(super) async fn finish(store: &SqliteStore, tenant: TenantId, id: &TaskId, e
     .bind(status.as_str())
     .bind(output)
     .bind(error)
-    .bind(now_us());
+    .bind(now_us())
+    .bind(worker.map(|w| w.0.clone()));
     let rows = store.changed(store.writer.returning(query).await, id).await?;
     Ok(!rows.is_empty())
 }

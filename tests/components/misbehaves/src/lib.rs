@@ -27,6 +27,7 @@ macro_rules! behaviour {
 mod answers;
 mod computes;
 mod grows;
+mod leaves_traces;
 mod looks_around;
 mod prints;
 mod reports;
@@ -48,6 +49,8 @@ cyberos_plugin_sdk::export_tools!(
     grows::AllocatesWithoutEnd,
     grows::AllocatesPolitely,
     grows::OpensWithoutEnd,
+    leaves_traces::WritesMarker,
+    leaves_traces::FindsMarker,
     looks_around::ReadsEnvironment,
     looks_around::ReadsFiles,
     looks_around::OpensSocket,

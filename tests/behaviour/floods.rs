@@ -1,0 +1,72 @@
+//! Clients that take without giving: who never read, who never finish a sentence, who come in crowds.
+
+use bridge_tests::Bridge;
+use rustix::process::{Pid, Signal, kill_process};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("a line of its memory");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[tokio::test]
+async fn a_stdio_client_that_never_reads_costs_no_memory_and_does_not_hold_up_the_end() {
+    // given: nobody reads its output
+    let setup = Bridge::stdio();
+    let mut child = setup.command().stderr(std::process::Stdio::null()).spawn().unwrap();
+    let pid = child.id().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // Each is answered with some two hundred bytes, and takes the bridge no thought.
+    let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{}\",\"method\":\"nothing\"}}\n", "i".repeat(200));
+    let lines = line.repeat(400);
+    // when a client writes for as long as it is listened to
+    let (mut written, begun) = (0, Instant::now());
+    while begun.elapsed() < Duration::from_secs(60) && written < (64 << 20) {
+        match tokio::time::timeout(Duration::from_secs(2), stdin.write_all(lines.as_bytes())).await {
+            Ok(sent) => sent.expect("the bridge runs"),
+            Err(_) => break,
+        }
+        written += lines.len();
+    }
+    // then it is not listened to for long, and nothing piles up
+    assert!(written < (4 << 20), "{written} bytes were taken from a client that reads nothing");
+    let memory = resident_kib(pid);
+    assert!(memory < 200 << 10, "{memory} KiB");
+    let asked = Instant::now();
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::TERM).unwrap();
+    tokio::time::timeout(Duration::from_secs(10), child.wait()).await.expect("it ends").unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn a_crowd_that_never_finishes_its_requests_is_cut_off_and_others_are_served() {
+    // given: more sockets than places, each with half a request
+    let bridge = Bridge::http().start().await;
+    let mut crowd = vec![];
+    for _ in 0..700 {
+        let Ok(Ok(mut socket)) =
+            tokio::time::timeout(Duration::from_secs(2), TcpStream::connect(bridge.address())).await
+        else {
+            break;
+        };
+        let _ = socket.write_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").await;
+        crowd.push(socket);
+    }
+    assert!(crowd.len() > 600, "{}", crowd.len());
+    let open = std::fs::read_dir(format!("/proc/{}/fd", bridge.pid.as_raw_nonzero())).unwrap().count();
+    assert!(open < 600, "{open} descriptors: one process has 1,024");
+    // when somebody comes with a real request
+    let asked = Instant::now();
+    let reply = bridge.caller("alice").list().await;
+    // then somebody of the crowd makes room at once, and none of the others stays for ever
+    assert!(reply.result()["tools"].is_array());
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    for nth in [0, crowd.len() - 1] {
+        let mut rest = vec![];
+        let ended = tokio::time::timeout(Duration::from_secs(30), crowd[nth].read_to_end(&mut rest)).await;
+        assert!(ended.is_ok(), "number {nth} of the crowd is still connected");
+    }
+}
