@@ -1,8 +1,8 @@
 //! The audit bracket: a row before a call runs and one when it ends, in the tenant's hash chain.
 //!
-//! Rows of calls that run at the same time are committed together by one writer. A short call that only reads is
-//! committed once, with both of its rows, before it is answered; a call that writes, or goes on for longer than a moment,
-//! has its opening row in the store before it runs, synced to disk.
+//! Rows of calls that run at the same time are committed together by one writer. A short call that only reads hands over
+//! both of its rows at its end, and they are committed before it is answered; one that goes on for longer than a moment
+//! hands its opening row over then. A call that writes has its opening row in the store before it runs, synced to disk.
 //!
 //! When the store is down, rows of read-only calls are spooled to a file and appended when it is back; everything else
 //! is refused. Source: design section 8.
@@ -30,8 +30,8 @@ pub const COMPLETED: &str = "mcp.tool_call_completed";
 pub const REFUSED: &str = "mcp.tool_call_refused";
 pub const INVOKED: &str = "plugin.invoked";
 
-/// How long an opening row may wait for company.
-const LINGER: Duration = Duration::from_millis(2);
+/// How long the opening row of a call that only reads may wait for the call's end.
+const MOMENT: Duration = Duration::from_millis(2);
 /// Most rows in one transaction.
 const BATCH: usize = 256;
 /// Rows waiting to be written; beyond that callers wait, which is what slows them down to what the store can take.
@@ -50,8 +50,6 @@ pub struct AuditLog {
 struct Job {
     rows: Vec<NewAuditRow>,
     durability: Durability,
-    /// May wait for company; its owner is not waiting for it.
-    lazy: bool,
     /// May go to the spool when the store is down.
     spoolable: bool,
     done: oneshot::Sender<Result<()>>,
@@ -130,6 +128,9 @@ pub struct Bracket {
     log: AuditLog,
     subject: Subject,
     opened: Instant,
+    /// The opening row, until it is handed over.
+    held: Option<NewAuditRow>,
+    /// What became of it then.
     opening: Option<oneshot::Receiver<Result<()>>>,
 }
 
@@ -157,7 +158,7 @@ impl AuditLog {
     /// Wait until everything that was handed over is written, for at most `budget`.
     pub async fn settle(&self, budget: Duration) {
         let settled = async {
-            if let Ok(answer) = self.send(vec![], Durability::Written, false, false).await {
+            if let Ok(answer) = self.send(vec![], Durability::Written, false).await {
                 let _ = answer.await;
             }
         };
@@ -166,12 +167,11 @@ impl AuditLog {
 
     /// No row, no run: for a call that writes, an error here means that it must not run.
     pub async fn open(&self, subject: Subject) -> Result<Bracket> {
-        let opened = Instant::now();
-        let row = subject.row(STARTED, subject.body());
-        let durability = subject.durability();
-        let answer = self.send(vec![row], durability, subject.reads_only, subject.reads_only).await?;
-        let mut bracket = Bracket { log: self.clone(), subject, opened, opening: Some(answer) };
-        if !bracket.subject.reads_only {
+        let held = self.queue.is_some().then(|| subject.row(STARTED, subject.body()));
+        let mut bracket = Bracket { log: self.clone(), subject, opened: Instant::now(), held, opening: None };
+        // A task's bracket may be closed by another process.
+        if !bracket.subject.reads_only || bracket.subject.task_id.is_some() {
+            bracket.hand_over().await?;
             bracket.opening_is_written().await?;
         }
         Ok(bracket)
@@ -182,7 +182,7 @@ impl AuditLog {
     pub fn reopen(&self, subject: Subject, opened: Timestamp) -> Bracket {
         let lasted = Timestamp::now().duration_since(opened).max(jiff::SignedDuration::ZERO).unsigned_abs();
         let opened = Instant::now().checked_sub(lasted).unwrap_or_else(Instant::now);
-        Bracket { log: self.clone(), subject, opened, opening: None }
+        Bracket { log: self.clone(), subject, opened, held: None, opening: None }
     }
 
     /// One row for a call that did not get through the gates. A refusal that cannot be recorded is still a refusal.
@@ -204,7 +204,7 @@ impl AuditLog {
             idempotency_key: None,
             ship: false,
         };
-        let written = match self.send(vec![row], Durability::Written, false, true).await {
+        let written = match self.send(vec![row], Durability::Written, true).await {
             Ok(answer) => answered(answer).await,
             Err(error) => Err(error),
         };
@@ -217,7 +217,6 @@ impl AuditLog {
         &self,
         rows: Vec<NewAuditRow>,
         durability: Durability,
-        lazy: bool,
         spoolable: bool,
     ) -> Result<oneshot::Receiver<Result<()>>> {
         let (done, answer) = oneshot::channel();
@@ -225,7 +224,7 @@ impl AuditLog {
             let _ = done.send(Ok(()));
             return Ok(answer);
         };
-        let job = Job { rows, durability, lazy, spoolable, done };
+        let job = Job { rows, durability, spoolable, done };
         queue.send(job).await.map_err(|_| writer_gone())?;
         Ok(answer)
     }
@@ -238,8 +237,39 @@ impl Subject {
 }
 
 impl Bracket {
+    /// Wait for the call's own work. The opening row of one that takes long does not wait for its end.
+    pub async fn around<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        if self.held.is_none() {
+            return work.await;
+        }
+        // The work first: a timer costs more than a whole short call.
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = tokio::time::sleep(MOMENT) => {}
+        }
+        let (done, handed_over) = tokio::join!(work, self.hand_over());
+        if let Err(error) = handed_over {
+            // The closing row goes the same way, and fails the call.
+            tracing::error!(error = ?error, "an opening row could not be handed over");
+        }
+        done
+    }
+
+    async fn hand_over(&mut self) -> Result<()> {
+        if let Some(row) = self.held.take() {
+            let (durability, reads_only) = (self.subject.durability(), self.subject.reads_only);
+            self.opening = Some(self.log.send(vec![row], durability, reads_only).await?);
+        }
+        Ok(())
+    }
+
     /// Write how it ended. An error here replaces the call's answer: a lost row is never silent.
     pub async fn close(mut self, outcome: &Result<ToolResult>, fuel: u64) -> Result<()> {
+        if self.log.queue.is_none() {
+            return Ok(());
+        }
         let duration_ms = self.opened.elapsed().as_secs_f64() * 1e3;
         let word = Outcome::of(outcome).as_str();
         let mut body = self.subject.body();
@@ -253,7 +283,8 @@ impl Bracket {
         if let Ok(result) = outcome {
             body.insert("result_sha256".into(), result_sha256(result).into());
         }
-        let mut rows = vec![self.subject.row(COMPLETED, body)];
+        let mut rows: Vec<_> = self.held.take().into_iter().collect();
+        rows.push(self.subject.row(COMPLETED, body));
         if self.subject.announces {
             let invoked = json!({
                 "plugin_id": self.subject.plugin,
@@ -269,7 +300,7 @@ impl Bracket {
             rows.push(NewAuditRow { ship: self.log.ships, ..self.subject.row(INVOKED, body) });
         }
         let reads_only = self.subject.reads_only;
-        let closing = self.log.send(rows, self.subject.durability(), false, reads_only).await?;
+        let closing = self.log.send(rows, self.subject.durability(), reads_only).await?;
         self.opening_is_written().await?;
         answered(closing).await
     }
@@ -318,28 +349,18 @@ impl Writer {
                     continue;
                 }
             }
-            if batch.iter().all(|job: &Job| job.lazy) {
-                // Nobody is waiting yet: their closing rows are probably microseconds away.
-                let _ = tokio::time::timeout(LINGER, async {
-                    while batch.len() < BATCH && batch.iter().all(|job| job.lazy) {
-                        if jobs.recv_many(&mut batch, BATCH).await == 0 {
-                            break;
-                        }
-                    }
-                })
-                .await;
-            }
             self.commit(std::mem::take(&mut batch)).await;
         }
         self.spool.replay(self.store.as_ref()).await;
     }
 
-    async fn commit(&mut self, batch: Vec<Job>) {
+    async fn commit(&mut self, mut batch: Vec<Job>) {
         let durability = match batch.iter().any(|job| job.durability == Durability::Synced) {
             true => Durability::Synced,
             false => Durability::Written,
         };
-        let rows: Vec<NewAuditRow> = batch.iter().flat_map(|job| job.rows.iter().cloned()).collect();
+        let sizes: Vec<usize> = batch.iter().map(|job| job.rows.len()).collect();
+        let rows: Vec<NewAuditRow> = batch.iter_mut().flat_map(|job| std::mem::take(&mut job.rows)).collect();
         if rows.is_empty() {
             batch.into_iter().for_each(|job| drop(job.done.send(Ok(()))));
             return;
@@ -357,9 +378,12 @@ impl Writer {
             }
             Err(error) => {
                 tracing::warn!(error = ?error, rows = rows.len(), "the audit log cannot be written");
-                for job in batch {
+                let mut left = rows.as_slice();
+                for (job, size) in batch.into_iter().zip(sizes) {
+                    let (own, others) = left.split_at(size);
+                    left = others;
                     let answer = match job.spoolable {
-                        true => self.spool.keep(&job.rows),
+                        true => self.spool.keep(own),
                         false => Err(error.clone()),
                     };
                     let _ = job.done.send(answer);

@@ -140,7 +140,8 @@ impl Run {
     ) -> Result<ToolResult> {
         let (trace, task_id) = (self.call.trace, self.call.task_id.clone());
         let running = observer.running(&cleared.entry);
-        let Ended { outcome, fuel } = cleared.entry.plugin.call(self.call, &mut self.laps).await;
+        let running_call = cleared.entry.plugin.call(self.call, &mut self.laps);
+        let Ended { outcome, fuel } = self.bracket.around(running_call).await;
         drop(running);
         let outcome = outcome.and_then(|result| steps::validate_result(&cleared.entry, result));
         let outcome = self.laps.lap("validate result", outcome);

@@ -15,6 +15,8 @@ fn code_settings() -> wasmtime::Config {
         // Task and stream intrinsics of the component model's async proposal are a surface that nobody here needs.
         .concurrency_support(false)
         .max_wasm_stack(512 << 10)
+        // Tells where in the bytecode an instruction came from, which nobody is shown; it is a good part of the code's size.
+        .generate_address_map(false)
         // Frames are never shown: how many there were tells a guest that recursed from one that reached astray.
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(DEEP));
     config
