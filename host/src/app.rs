@@ -5,6 +5,7 @@ use secrecy::SecretString;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -97,8 +98,15 @@ impl Bridge {
             tracing::error!("{one}");
             telemetry.metrics.plugin_rejected(one.why.word());
         }
+        let mut loaded = std::collections::BTreeSet::new();
         for entry in catalog.all() {
             telemetry.metrics.know_tool(entry.tool.name.as_str(), entry.plugin.id().as_str());
+            if loaded.insert(entry.plugin.id().clone()) {
+                telemetry.metrics.plugin_loaded(entry.plugin.id().as_str());
+            }
+        }
+        if memory.is_remote() {
+            telemetry.metrics.watch_outbox(outbox_depth(store.clone(), stop.clone()));
         }
         let shipped =
             memory.is_remote().then(|| Arc::new(move || memory.outbox_filled()) as Arc<dyn Fn() + Send + Sync>);
@@ -181,6 +189,24 @@ impl Bridge {
         self.store.close().await;
         self.telemetry.shutdown(Duration::from_secs(2)).await;
     }
+}
+
+/// Looked up now and then, so that a scrape never waits for the store.
+fn outbox_depth(store: Arc<dyn Store>, stop: CancellationToken) -> impl Fn() -> u64 + Send + Sync + 'static {
+    let depth = Arc::new(AtomicU64::new(0));
+    let shown = depth.clone();
+    tokio::spawn(async move {
+        loop {
+            if let Ok((waiting, _)) = store.outbox_depth().await {
+                depth.store(waiting, Ordering::Relaxed);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs(10)) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    });
+    move || shown.load(Ordering::Relaxed)
 }
 
 fn server_info() -> ServerInfo {
