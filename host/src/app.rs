@@ -125,6 +125,7 @@ impl Bridge {
             ttl: Duration::from_secs(settings.args.task_ttl_seconds),
             max_open: settings.args.max_open_tasks,
             lease: Duration::from_secs(settings.args.task_lease_seconds),
+            ..TaskSettings::default()
         };
         let launcher = match home {
             TaskHome::Here => TaskLauncher::InProcess,

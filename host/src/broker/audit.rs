@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-use super::steps::{Cleared, Confirmation};
+use super::steps::{Cleared, Confirmation, Gated, Pending};
 use crate::auth::Caller;
 use crate::error::{Error, Reason, Result};
 use crate::model::{TenantId, ToolName, ToolResult, Trace};
-use crate::store::{Durability, NewAuditRow, Store};
+use crate::store::{Durability, NewAuditRow, Store, TaskId};
 use crate::telemetry::{Metrics, Outcome};
 
 mod spool;
@@ -89,6 +89,31 @@ impl Subject {
             confirmation: cleared.confirmation.as_str(),
             reads_only: tool.annotations.read_only,
             announces: long || cleared.confirmation != Confirmation::NotNeeded,
+        }
+    }
+
+    /// A task's call, which may still wait for a person's word: until it has that, no plugin is invoked, and no row says so.
+    pub fn of_task(gated: &Gated, trace: Trace, request_id: Option<String>, task_id: &TaskId) -> Self {
+        match gated {
+            Gated::Cleared(cleared) => Subject::of(cleared, trace, request_id, Some(task_id.to_string())),
+            Gated::Pending(pending) => Subject::of_pending(pending, trace, request_id, task_id),
+        }
+    }
+
+    pub fn of_pending(pending: &Pending, trace: Trace, request_id: Option<String>, task_id: &TaskId) -> Self {
+        let tool = &pending.entry.tool;
+        Subject {
+            tenant: pending.caller.tenant(),
+            actor: pending.caller.subject_hash16(),
+            tool: tool.name.to_string(),
+            plugin: pending.entry.plugin.id().to_string(),
+            arguments_sha256: pending.arguments_sha256.clone(),
+            request_id,
+            task_id: Some(task_id.to_string()),
+            trace,
+            confirmation: Pending::WORD,
+            reads_only: tool.annotations.read_only,
+            announces: false,
         }
     }
 

@@ -1,8 +1,10 @@
 //! The steps of the pipeline, one file each: what it takes, what it gives, the reasons it can refuse with.
 //!
 //! Each hands on a value that only it can make, so a call that skipped a check does not compile:
-//! `resolve → Resolved`, `authorize → Permit`, `validate_arguments → Checked`, `confirm → Cleared`.
+//! `resolve → Resolved`, `authorize → Permit`, `validate_arguments → Checked`, `confirm → Cleared` (or `Pending`, which does
+//! not run).
 
+mod agreement;
 mod authorize;
 mod confirm;
 mod resolve;
@@ -10,7 +12,7 @@ mod validate_arguments;
 mod validate_result;
 
 pub use authorize::{Permit, authorize};
-pub use confirm::{Cleared, Confirmation, ConfirmationPolicy, confirm};
+pub use confirm::{Cleared, Confirmation, ConfirmationPolicy, Gated, Pending, confirm};
 pub use resolve::{Resolved, resolve};
 pub use validate_arguments::{Checked, validate_arguments};
 pub use validate_result::validate_result;

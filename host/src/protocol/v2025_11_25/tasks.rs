@@ -50,7 +50,8 @@ pub async fn cancel(request: Request<'_>) -> Result<Value> {
 pub async fn result(request: Request<'_>) -> Result<Value> {
     let (Asked::Mcp(id) | Asked::Plain(id)) = asked(&request)?;
     let owner = request.peer.caller.task_owner();
-    let row = request.protocol.broker.tasks().wait(&owner, &id, &request.cancel).await?;
+    let row =
+        request.protocol.broker.tasks().wait(&owner, &id, &request.cancel, &crate::model::ClientPort::none()).await?;
     let related = json!({ "taskId": row.id.as_str() });
     match (row.output, row.error) {
         (Some(output), _) => {

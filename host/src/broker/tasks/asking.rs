@@ -1,0 +1,174 @@
+//! The client of a call that runs as a task: what it is asked goes into the task's row, and the answer comes from there,
+//! because nothing but the row connects a worker with its owner. Whoever serves the owner puts the question (`following`).
+//!
+//! The time in which somebody thinks is given back to the task. Source: MCP 2025-11-25, tasks, input required.
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::question::{Answer, Question};
+use crate::error::{Error, Reason, Result};
+use crate::model::{Client, ClientFeatures, ElicitAnswer, Elicitation, LogLevel};
+use crate::store::{Store, TaskQuestion, TaskRow, TaskStatus, WorkerId};
+
+/// Longest time that one task may spend waiting for answers, all in all.
+const MAX_WAITING: Duration = Duration::from_secs(3600);
+/// How long to wait for a change of the row before looking anyway.
+const LOOK: Duration = Duration::from_secs(5);
+/// After the store failed.
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub(super) struct RowClient {
+    store: Arc<dyn Store>,
+    /// As it was claimed.
+    row: TaskRow,
+    worker: WorkerId,
+    features: ClientFeatures,
+    /// For one answer.
+    patience: Duration,
+    /// Fires when the task is not this worker's to run any more.
+    cancel: CancellationToken,
+    /// One question at a time.
+    clock: Mutex<Clock>,
+}
+
+struct Clock {
+    timeout_at: Timestamp,
+    waiting_left: Duration,
+}
+
+impl RowClient {
+    pub fn new(
+        store: Arc<dyn Store>,
+        row: TaskRow,
+        worker: WorkerId,
+        features: ClientFeatures,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> RowClient {
+        let clock = Mutex::new(Clock { timeout_at: row.timeout_at, waiting_left: MAX_WAITING });
+        RowClient { store, row, worker, features, patience, cancel, clock }
+    }
+
+    /// Until when the task may run, with what its questions gave back.
+    pub async fn timeout_at(&self) -> Timestamp {
+        self.clock.lock().await.timeout_at
+    }
+
+    /// Ask, and let `decide` take the answer, or what kept it from coming. What it makes the row keep of the call is there
+    /// before this returns. When it refuses, the task goes no further and its row still waits.
+    pub async fn ask_and<T>(
+        &self,
+        question: Question,
+        decide: impl FnOnce(Result<Answer>) -> Result<(T, Option<Value>)> + Send,
+    ) -> Result<T> {
+        let mut clock = self.clock.lock().await;
+        let asked = Instant::now();
+        let answer = self.ask(question, self.patience.min(clock.waiting_left)).await;
+        let (decided, call) = decide(answer)?;
+        let waited = asked.elapsed().min(clock.waiting_left);
+        clock.waiting_left -= waited;
+        clock.timeout_at += SignedDuration::try_from(waited).expect("at most an hour");
+        let (tenant, id) = (self.row.owner.tenant, &self.row.id);
+        let now = self.store.set_running(tenant, id, &self.worker, clock.timeout_at, call.as_ref()).await?;
+        self.still_ours(now)?;
+        Ok(decided)
+    }
+
+    async fn ask(&self, question: Question, patience: Duration) -> Result<Answer> {
+        let question = TaskQuestion::new(question.to_json());
+        let (tenant, id) = (self.row.owner.tenant, &self.row.id);
+        let now = self.store.set_input_required(tenant, id, &self.worker, &question).await?;
+        self.still_ours(now)?;
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(cancelled()),
+            answer = tokio::time::timeout(patience, self.answer_to(&question.id)) => answer.unwrap_or_else(|_| {
+                Err(Error::new(Reason::Timeout, "Nobody answered the task's question in time.")
+                    .hint("Call tasks/result while the task is input_required, and answer what it asks."))
+            }),
+        }
+    }
+
+    async fn answer_to(&self, question: &str) -> Result<Answer> {
+        let (owner, id) = (&self.row.owner, &self.row.id);
+        loop {
+            let row = match self.store.task(owner, id).await {
+                Ok(Some(row)) if !row.status.has_ended() => row,
+                Ok(_) => return Err(cancelled()),
+                // The lease tells when it has been away for too long.
+                Err(error) => {
+                    tracing::warn!(task = %id, ?error, "a task cannot look for its answer");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            if row.question.as_ref().is_none_or(|open| open.id != question) {
+                return Err(Error::new(Reason::WorkerLost, "Another process runs this task now."));
+            }
+            if let Some(answer) = row.answer {
+                return Answer::read(answer);
+            }
+            self.store.task_changed(owner.tenant, id, row.updated_at, LOOK).await;
+        }
+    }
+
+    fn still_ours(&self, status: Option<TaskStatus>) -> Result<()> {
+        match status {
+            Some(TaskStatus::Running | TaskStatus::InputRequired) => Ok(()),
+            Some(_) => Err(cancelled()),
+            None => Err(Error::new(Reason::WorkerLost, "Another process runs this task now.")),
+        }
+    }
+}
+
+#[async_trait]
+impl Client for RowClient {
+    fn features(&self) -> ClientFeatures {
+        self.features
+    }
+
+    async fn elicit(&self, question: Elicitation) -> Result<ElicitAnswer> {
+        let declared = match &question {
+            Elicitation::Form(_) => self.features.elicit_form,
+            Elicitation::Url(_) => self.features.elicit_url,
+        };
+        if !declared {
+            return Err(unsupported("elicitation"));
+        }
+        // A failure of the question is the plugin's to handle, and it runs on with it.
+        self.ask_and(Question::from(&question), |answer| Ok((answer, None)))
+            .await?
+            .and_then(|a| a.to_elicitation(&question))
+    }
+
+    async fn sample(&self, request: Map<String, Value>) -> Result<Map<String, Value>> {
+        let needs_tools = request.contains_key("tools") || request.contains_key("toolChoice");
+        if !self.features.sample || (needs_tools && !self.features.sample_tools) {
+            return Err(unsupported("sampling"));
+        }
+        self.ask_and(Question::Sample { request }, |answer| Ok((answer, None))).await?.and_then(Answer::to_sample)
+    }
+
+    fn elicitation_complete(&self, elicitation_id: &str) {
+        tracing::debug!(task = %self.row.id, elicitation_id, "a visit is complete; the task's client learns it from the result");
+    }
+
+    /// Nobody listens to a task: what it says goes to the operator's log.
+    fn log(&self, level: LogLevel, logger: &str, data: Value) {
+        tracing::debug!(target: "plugin", task = %self.row.id, level = level.as_str(), logger, "{data}");
+    }
+}
+
+fn unsupported(what: &str) -> Error {
+    Error::new(Reason::ClientUnsupported, format!("The client that started this task did not declare {what}."))
+}
+
+fn cancelled() -> Error {
+    Error::new(Reason::Cancelled, "The task was cancelled.")
+}
