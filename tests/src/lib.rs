@@ -5,6 +5,7 @@
 
 pub mod bridge;
 pub mod caller;
+pub mod events;
 pub mod gate;
 pub mod inside;
 pub mod otlp;
