@@ -67,6 +67,12 @@ impl Setup {
         self.flag("--auth=none")
     }
 
+    /// HTTP with tokens of whichever issuers the flags name, and not of the harness's own.
+    pub fn no_issuer(mut self) -> Setup {
+        self.bearer = false;
+        self
+    }
+
     /// Stdio with the token of this caller instead of the local principal.
     pub fn token_of(self, subject: &str, tenant: &str, scopes: &[&str]) -> Setup {
         let scopes: Vec<String> = scopes.iter().map(|s| (*s).to_owned()).collect();

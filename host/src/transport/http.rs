@@ -6,6 +6,7 @@
 
 mod connections;
 mod guard;
+mod metadata;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -28,6 +29,7 @@ use crate::model::{Trace, TraceId};
 use crate::protocol::{Answer, InFlight, Message, Peer, PeerPolicy, Protocol, REVISION, accept, error_body, parse};
 
 pub use guard::Origins;
+pub use metadata::{Metadata, router as metadata_routes};
 
 #[derive(Clone)]
 pub struct HttpSettings {
@@ -128,10 +130,20 @@ impl App {
 
 /// A closed set: what was asked for is the client's text.
 fn known_route(path: &str) -> &'static str {
-    ["/mcp", "/healthz", "/mcp/healthz", "/readyz", "/metrics", "/v1/audit"]
-        .into_iter()
-        .find(|r| *r == path)
-        .unwrap_or("other")
+    [
+        "/mcp",
+        "/healthz",
+        "/mcp/healthz",
+        "/readyz",
+        "/metrics",
+        "/v1/audit",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server",
+    ]
+    .into_iter()
+    .find(|r| *r == path)
+    .unwrap_or("other")
 }
 
 async fn readyz(State(app): State<App>) -> Response {
