@@ -134,6 +134,8 @@ fn report(error: &Error, call: &Call<'_>, took: std::time::Duration) {
         _ if error.reason() == Reason::Cancelled => {
             tracing::info!(%trace_id, tool, fuel, duration_ms, "call cancelled")
         }
+        // A caller in a hurry must not fill the log; the metrics say how many there are.
+        _ if error.reason() == Reason::RateLimited => tracing::info!(%trace_id, tool, reason, "{error}"),
         Class::InternalError | Class::UpstreamUnavailable => {
             tracing::warn!(%trace_id, tool, class, reason, fuel, duration_ms, detail, "{error}");
         }
