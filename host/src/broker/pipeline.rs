@@ -80,6 +80,7 @@ impl Broker {
                 deadline,
                 cancel: context.cancel,
                 progress: context.progress,
+                client: context.client,
                 task_id: None,
                 cleared_to_append: cleared.may_append(),
             },

@@ -162,9 +162,11 @@ pub fn code(reason: Reason) -> i64 {
         | Reason::PayloadTooLarge
         | Reason::NotAcceptable
         | Reason::UnsupportedMediaType
+        | Reason::StreamNotFound
         | Reason::SessionNotFound => -32600,
         Reason::MethodNotFound | Reason::TaskUnsupported => -32601,
-        Reason::RateLimited | Reason::Busy => -32002,
+        // MCP gives resources this number, the bridge its limits: the reason tells them apart.
+        Reason::ResourceNotFound | Reason::RateLimited | Reason::Busy => -32002,
         other => match other.class() {
             Class::InputValidation => -32602,
             Class::AuthzDenied => -32000,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Request, invalid, tasks};
 use crate::broker::{Entry, Reply};
 use crate::error::{Error, Reason, Result};
-use crate::model::{CallContext, Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
+use crate::model::{CallContext, ClientPort, Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
 
 const PAGE: usize = 100;
 
@@ -88,6 +88,7 @@ pub async fn call(request: Request<'_>) -> Result<Value> {
             request_id: Some(request.id.to_string()),
             cancel: request.cancel.clone(),
             progress: peer.progress_sink(&meta),
+            client: ClientPort::none(),
             host_may_confirm: peer.policy.host_may_confirm,
         },
         meta,
