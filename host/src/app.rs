@@ -185,6 +185,8 @@ impl Bridge {
         }
         let resource = match &self.settings.public_url {
             Some(url) => Some(ProtectedResource::public(url)),
+            // Clients come by another name, through a proxy that ends TLS or not: ours to guess it is not.
+            None if !self.settings.args.allowed_host.is_empty() => None,
             None => ProtectedResource::local(listener, "/mcp"),
         };
         let Some(resource) = resource else {

@@ -1,6 +1,6 @@
 //! What a caller may not call it does not see, and cannot reach by any route or spelling.
 
-use bridge_tests::{Bridge, Caller, Reply};
+use bridge_tests::{Bridge, Caller, Reply, TENANT_A};
 use serde_json::{Value, json};
 
 const HIDDEN: &str = "cyberos.cuo.execute_workflow";
@@ -118,6 +118,25 @@ async fn a_name_has_two_spellings_and_no_third() {
         let reply = powerless.request("tools/call", json!({ "name": name })).await;
         reply.assert_code(-32602).assert_error("input_validation", "invalid_params");
     }
+}
+
+#[tokio::test]
+async fn both_spellings_are_one_tool_to_confirmations_and_in_the_audit_log() {
+    let bridge = Bridge::http().start().await;
+    let alice = bridge.caller("alice");
+    let arguments = json!({ "kind": "note.taken", "body": { "text": "x" } });
+    let token = alice.confirmation("cyberos.memory.append_audit", &arguments);
+    let meta = json!({ "cyberos/confirmation_token": token });
+    alice.call_with("cyberos_memory_append_audit", arguments.clone(), meta.clone()).await.structured();
+    // Spent in one spelling is spent in the other.
+    let again = alice.call_with("cyberos.memory.append_audit", arguments.clone(), meta).await;
+    again.assert_error("authz_denied", "confirmation_invalid");
+    alice.call("cyberos_memory_append_audit", arguments).await.assert_error("authz_denied", "confirmation_required");
+    let rows = bridge.audit(TENANT_A).await;
+    let calls = rows.iter().filter(|row| row.kind.starts_with("mcp.tool_call_"));
+    let named: Vec<&Value> = calls.map(|row| &row.body["tool_name"]).collect();
+    assert_eq!(named.len(), 4, "one that ran and two that were refused: {rows:?}");
+    assert!(named.iter().all(|name| **name == "cyberos.memory.append_audit"), "{named:?}");
 }
 
 #[tokio::test]

@@ -132,6 +132,16 @@ async fn where_there_is_nothing_to_find_there_is_no_document() {
     for path in [ROOT, OF_ENDPOINT, OF_ISSUER] {
         assert_eq!(bridge.get(path).await.status, 404, "{path}");
     }
+    // No name that we could know.
+    for flag in ["--allowed-host=mcp.example.com", "--listen=0.0.0.0:0"] {
+        let bridge = Bridge::http().flag(flag).start().await;
+        bridge.logged("--public-url").await;
+        let answer = bridge.ask("GET", ROOT, &[("host", "localhost")], vec![]).await;
+        assert_eq!(answer.status, 404, "{flag}");
+        let reply = bridge.caller("alice").no_token().header("host", "localhost").list().await;
+        let challenge = reply.assert_status(401).header("www-authenticate").expect("a challenge");
+        assert_eq!(challenge, "Bearer", "{flag}");
+    }
 }
 
 #[tokio::test]

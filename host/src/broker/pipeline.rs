@@ -101,8 +101,10 @@ impl Broker {
 
     async fn record_refusal(&self, caller: &Caller, call: &ToolCall, refusal: Error, received: Instant) -> Error {
         let context = &call.context;
-        self.parts.audit.refused(caller, &call.name, context.trace, context.request_id.as_deref(), &refusal).await;
         let known = self.parts.catalog.find(&call.name);
+        // However it was spelt: rows of one tool are found under one name.
+        let name = known.as_ref().map_or(call.name.as_str(), |entry| entry.tool.name.as_str());
+        self.parts.audit.refused(caller, name, context.trace, context.request_id.as_deref(), &refusal).await;
         self.parts.observer.refused(known.as_deref(), caller, context, &refusal, received);
         refusal
     }

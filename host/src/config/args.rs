@@ -35,7 +35,8 @@ pub struct SettingsArgs {
     pub allowed_host: Vec<String>,
 
     /// The address of the MCP endpoint as clients know it, such as https://mcp.example.com/mcp: the resource that OAuth
-    /// clients ask tokens for, and an audience that is accepted. Unless set: http://ADDRESS:PORT/mcp when --listen is loopback.
+    /// clients ask tokens for, and an audience that is accepted. Unless set: http://ADDRESS:PORT/mcp when
+    /// --listen is loopback and no --allowed-host is given.
     #[arg(long, env = "CYBEROS_PUBLIC_URL", global = true, help_heading = "Transport")]
     pub public_url: Option<String>,
 
