@@ -36,6 +36,8 @@ mod stdio;
 mod store_audit;
 mod store_files;
 mod store_isolation;
+mod store_letters;
+mod store_sessions;
 mod store_tasks;
 mod tasks;
 mod telemetry;
