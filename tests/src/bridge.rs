@@ -236,7 +236,7 @@ impl Setup {
             stderr,
             stdio,
             address: None,
-            client: reqwest::Client::builder().no_proxy().tcp_nodelay(true).build().expect("a client"),
+            client: client(),
             next_id: AtomicI64::new(1),
         };
         if self.transport == Transport::Http {
@@ -269,6 +269,12 @@ impl Drop for Bridge {
             print_file(&self.setup.state_dir().join("task-workers.log"));
         }
     }
+}
+
+/// Sees what is sent, redirects included.
+fn client() -> reqwest::Client {
+    let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).redirect(reqwest::redirect::Policy::none());
+    client.build().expect("a client")
 }
 
 fn print_file(path: &Path) {

@@ -17,7 +17,7 @@ pub mod stores;
 pub mod tokens;
 
 pub use bridge::Bridge;
-pub use caller::{TENANT_A, TENANT_B};
+pub use caller::{Caller, TENANT_A, TENANT_B};
 pub use reply::Reply;
 pub use setup::{Setup, bridge_binary};
 

@@ -8,6 +8,7 @@ mod connections;
 mod guard;
 mod headers;
 mod listen;
+mod metadata;
 mod sse;
 
 use axum::Router;
@@ -34,6 +35,7 @@ use crate::protocol::{
 use headers::{Fault, traceparent};
 
 pub use guard::Origins;
+pub use metadata::{Metadata, router as metadata_routes};
 
 #[derive(Clone)]
 pub struct HttpSettings {
@@ -136,10 +138,20 @@ impl App {
 
 /// A closed set: what was asked for is the client's text.
 fn known_route(path: &str) -> &'static str {
-    ["/mcp", "/healthz", "/mcp/healthz", "/readyz", "/metrics", "/v1/audit"]
-        .into_iter()
-        .find(|r| *r == path)
-        .unwrap_or("other")
+    [
+        "/mcp",
+        "/healthz",
+        "/mcp/healthz",
+        "/readyz",
+        "/metrics",
+        "/v1/audit",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server",
+    ]
+    .into_iter()
+    .find(|r| *r == path)
+    .unwrap_or("other")
 }
 
 async fn readyz(State(app): State<App>) -> Response {
