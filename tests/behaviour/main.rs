@@ -9,6 +9,7 @@ mod cancelling;
 mod cli;
 mod compiled_cache;
 mod confirmation;
+mod conformance;
 mod cors_and_hosts;
 mod crash;
 mod docs;

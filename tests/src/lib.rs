@@ -9,6 +9,7 @@ pub mod gate;
 pub mod inside;
 pub mod otlp;
 pub mod postgres;
+pub mod recorder;
 pub mod reply;
 pub mod setup;
 pub mod stdio;
@@ -17,6 +18,7 @@ pub mod tokens;
 
 pub use bridge::Bridge;
 pub use caller::{TENANT_A, TENANT_B};
+pub use recorder::Recorder;
 pub use reply::Reply;
 pub use setup::{Setup, bridge_binary};
 

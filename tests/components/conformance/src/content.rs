@@ -41,23 +41,23 @@ NoArguments => ToolResult, |_| {
 });
 
 fixture!(EmbeddedResource, "test_embedded_resource", "Embedded resource", "Returns one resource as part of its result.",
-    NoArguments => ToolResult, |_| Ok(answer(vec![resource(&json!({
-        "uri": "test://embedded-resource",
-        "mimeType": "text/plain",
-        "text": "This is an embedded resource content.",
-    }))])));
+NoArguments => ToolResult, |_| Ok(answer(vec![resource(&json!({
+    "uri": "test://embedded-resource",
+    "mimeType": "text/plain",
+    "text": "This is an embedded resource content.",
+}))])));
 
 fixture!(MultipleContentTypes, "test_multiple_content_types", "Several kinds of content",
-    "Returns a text, an image and a resource in one result.",
-    NoArguments => ToolResult, |_| Ok(answer(vec![
-        text("Multiple content types test:"),
-        image(),
-        resource(&json!({
-            "uri": "test://mixed-content-resource",
-            "mimeType": "application/json",
-            "text": r#"{"test":"data","value":123}"#,
-        })),
-    ])));
+"Returns a text, an image and a resource in one result.",
+NoArguments => ToolResult, |_| Ok(answer(vec![
+    text("Multiple content types test:"),
+    image(),
+    resource(&json!({
+        "uri": "test://mixed-content-resource",
+        "mimeType": "application/json",
+        "text": r#"{"test":"data","value":123}"#,
+    })),
+])));
 
 fixture!(ErrorHandling, "test_error_handling", "Failure", "Always fails, in a way that the model can read.",
 NoArguments => ToolResult, |_| {
