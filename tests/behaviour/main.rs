@@ -16,6 +16,7 @@ mod docs;
 mod drain;
 mod errors;
 mod floods;
+mod fuzzed;
 mod handshake;
 mod host_imports;
 mod http;

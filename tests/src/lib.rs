@@ -5,6 +5,7 @@
 
 pub mod bridge;
 pub mod caller;
+pub mod fuzzing;
 pub mod gate;
 pub mod inside;
 pub mod otlp;

@@ -6,7 +6,9 @@ mod audit;
 mod catalog;
 mod observe;
 mod pipeline;
-mod schema;
+// Open to the fuzz targets alone.
+#[doc(hidden)]
+pub mod schema;
 mod steps;
 mod tasks;
 
