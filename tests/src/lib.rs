@@ -17,6 +17,7 @@ pub mod setup;
 pub mod stdio;
 pub mod stores;
 pub mod tokens;
+mod warm;
 
 pub use bridge::Bridge;
 pub use caller::{Caller, TENANT_A, TENANT_B};
