@@ -4,14 +4,18 @@
 
 mod audit;
 mod catalog;
+mod limits;
 mod observe;
 mod pipeline;
-mod schema;
+// Open to the fuzz targets alone.
+#[doc(hidden)]
+pub mod schema;
 mod steps;
 mod tasks;
 
 pub use audit::AuditLog;
 pub use catalog::{Catalog, Entry};
+pub use limits::Limits;
 pub use observe::Observer;
 pub use pipeline::{Broker, BrokerParts, Reply};
 pub use steps::ConfirmationPolicy;
