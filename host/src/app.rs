@@ -129,7 +129,7 @@ impl Bridge {
             ttl: Duration::from_secs(settings.args.task_ttl_seconds),
             max_open: settings.args.max_open_tasks,
             lease: Duration::from_secs(settings.args.task_lease_seconds),
-            ..TaskSettings::default()
+            ask_timeout: Duration::from_secs(settings.args.ask_timeout_seconds),
         };
         let launcher = match home {
             TaskHome::Here => TaskLauncher::InProcess,
@@ -498,6 +498,7 @@ pub fn worker_arguments(settings: &Settings) -> Vec<String> {
     pass("plugins-file", path(&args.plugins_file));
     pass("pagemap-scan", (args.pagemap_scan == PagemapScanArg::Off).then(|| "off".into()));
     pass("otlp-endpoint", args.otlp_endpoint.clone());
+    pass("ask-timeout-seconds", Some(args.ask_timeout_seconds.to_string()));
     pass("task-lease-seconds", Some(args.task_lease_seconds.to_string()));
     pass("log", Some(args.log.clone()));
     arguments

@@ -5,10 +5,12 @@
 
 mod acceptance;
 mod architecture;
+mod asking_tasks;
 mod cancelling;
 mod cli;
 mod compiled_cache;
 mod confirmation;
+mod confirming;
 mod conformance;
 mod cors_and_hosts;
 mod crash;

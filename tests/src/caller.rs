@@ -25,7 +25,7 @@ pub const ALL_SCOPES: [&str; 8] = [
 
 #[derive(Clone)]
 pub struct Caller<'b> {
-    bridge: &'b Bridge,
+    pub(crate) bridge: &'b Bridge,
     subject: String,
     tenant: String,
     scopes: Vec<String>,
@@ -244,9 +244,12 @@ impl<'b> Caller<'b> {
         Events::new(self.bridge.open(method, "/mcp", &headers, body).await)
     }
 
-    /// HTTP: the same caller in a new session, opened with these client capabilities.
+    /// The same caller in a new session, opened with these client capabilities. Over stdio the connection is the session.
     pub async fn in_session(self, capabilities: Value) -> Caller<'b> {
         let opened = self.initialize_with("2025-11-25", capabilities).await;
+        if self.bridge.is_stdio() {
+            return self;
+        }
         let id = opened.headers["mcp-session-id"].to_str().expect("an id is text").to_owned();
         self.header("mcp-session-id", &id)
     }

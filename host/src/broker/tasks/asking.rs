@@ -172,3 +172,132 @@ fn unsupported(what: &str) -> Error {
 fn cancelled() -> Error {
     Error::new(Reason::Cancelled, "The task was cancelled.")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Form, Progress, TenantId, ToolName, TraceId};
+    use crate::store::{NewTask, SqliteStore, TaskId, TaskOwner};
+    use serde_json::json;
+
+    /// A claimed task and its client, on a store of its own.
+    async fn claimed(patience: Duration) -> (tempfile::TempDir, Arc<dyn Store>, RowClient) {
+        let home = tempfile::TempDir::new().unwrap();
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&home.path().join("bridge.db")).await.unwrap());
+        let now = Timestamp::now();
+        let task = NewTask {
+            id: TaskId::random(),
+            owner: TaskOwner { tenant: TenantId::LOCAL, subject: "alice".into() },
+            tool: ToolName::parse("test.asks").unwrap(),
+            arguments: Map::new(),
+            call: json!({}),
+            trace_id: TraceId::random(),
+            created_at: now,
+            timeout_at: now + Duration::from_secs(2),
+            ttl: Duration::from_secs(60),
+        };
+        store.insert_task(&task, 10).await.unwrap();
+        let worker = WorkerId("w".into());
+        let row =
+            store.claim_task(task.owner.tenant, &task.id, &worker, Duration::from_secs(60)).await.unwrap().unwrap();
+        let features = ClientFeatures { elicit_form: true, sample: true, ..ClientFeatures::default() };
+        let client = RowClient::new(store.clone(), row, worker, features, patience, CancellationToken::new());
+        (home, store, client)
+    }
+
+    fn form() -> Elicitation {
+        let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
+        Elicitation::Form(Form::new("How many?", schema).unwrap())
+    }
+
+    async fn row_of(client: &RowClient) -> TaskRow {
+        client.store.task(&client.row.owner, &client.row.id).await.unwrap().unwrap()
+    }
+
+    /// What another process does: wait for the question, give this answer.
+    async fn answer(client: &RowClient, answer: Value) {
+        loop {
+            let row = row_of(client).await;
+            if let Some(open) = row.question {
+                assert!(client.store.answer_task(&row.owner, &row.id, &open.id, &answer).await.unwrap());
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_comes_through_the_row_and_the_waiting_is_given_back() {
+        // given
+        let (_home, _store, client) = claimed(Duration::from_secs(20)).await;
+        // when
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            answer(&client, json!({ "kind": "accept", "content": { "n": 3, "more": 1 } })).await;
+        };
+        let (answered, ()) = tokio::join!(client.elicit(form()), later);
+        // then
+        assert_eq!(answered.unwrap(), ElicitAnswer::Accept(json!({ "n": 3 }).as_object().unwrap().clone()));
+        let row = row_of(&client).await;
+        assert_eq!((row.status, row.question, row.answer), (TaskStatus::Running, None, None));
+        let given_back = row.timeout_at.duration_since(client.row.timeout_at);
+        assert!(given_back >= SignedDuration::from_millis(300), "{given_back:?}");
+        assert_eq!(client.timeout_at().await.as_microsecond(), row.timeout_at.as_microsecond());
+    }
+
+    #[tokio::test]
+    async fn silence_ends_the_question_and_not_the_task() {
+        let (_home, _store, client) = claimed(Duration::from_millis(50)).await;
+        assert_eq!(client.elicit(form()).await.unwrap_err().reason(), Reason::Timeout);
+        let row = row_of(&client).await;
+        assert_eq!((row.status, row.question), (TaskStatus::Running, None));
+    }
+
+    #[tokio::test]
+    async fn answers_that_do_not_fit_and_refusals_are_told_apart() {
+        let (_home, _store, client) = claimed(Duration::from_secs(20)).await;
+        for (given, reason) in [
+            (json!({ "kind": "accept", "content": { "n": "three" } }), Reason::BadResponse),
+            (json!({ "kind": "sampled", "result": {} }), Reason::BadResponse),
+            (json!({ "nonsense": true }), Reason::BadResponse),
+            (json!({ "kind": "failed", "reason": "user_declined", "message": "no" }), Reason::UserDeclined),
+        ] {
+            let (answered, ()) = tokio::join!(client.elicit(form()), answer(&client, given.clone()));
+            assert_eq!(answered.unwrap_err().reason(), reason, "{given}");
+        }
+        let sampled = json!({ "kind": "sampled", "result": { "role": "assistant", "content": { "type": "text" } } });
+        let (answered, ()) = tokio::join!(client.sample(Map::new()), answer(&client, sampled));
+        assert_eq!(answered.unwrap()["role"], "assistant");
+        let tools = json!({ "tools": [] }).as_object().unwrap().clone();
+        assert_eq!(client.sample(tools).await.unwrap_err().reason(), Reason::ClientUnsupported);
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_task_asks_no_longer() {
+        let (_home, store, client) = claimed(Duration::from_secs(20)).await;
+        let cancel = async {
+            while row_of(&client).await.question.is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            store.cancel_task(&client.row.owner, &client.row.id).await.unwrap();
+        };
+        let (answered, ()) = tokio::join!(client.elicit(form()), cancel);
+        assert_eq!(answered.unwrap_err().reason(), Reason::Cancelled);
+        assert_eq!(row_of(&client).await.status, TaskStatus::Cancelled);
+        assert_eq!(client.elicit(form()).await.unwrap_err().reason(), Reason::Cancelled, "nor later");
+    }
+
+    #[tokio::test]
+    async fn who_refuses_leaves_the_task_where_it_is() {
+        let (_home, store, client) = claimed(Duration::from_secs(20)).await;
+        let refuse = |_: Result<Answer>| Err::<((), _), _>(Error::new(Reason::UserDeclined, "no"));
+        let question = Question::from(&form());
+        let (decided, ()) =
+            tokio::join!(client.ask_and(question, refuse), answer(&client, json!({ "kind": "decline" })));
+        assert_eq!(decided.unwrap_err().reason(), Reason::UserDeclined);
+        let progress = Progress { progress: 1.0, total: None, message: None };
+        let (tenant, id) = (client.row.owner.tenant, &client.row.id);
+        let now = store.renew_task(tenant, id, &client.worker, Duration::from_secs(6), Some(&progress)).await.unwrap();
+        assert_eq!(now, Some(TaskStatus::InputRequired), "it has not gone on");
+    }
+}

@@ -5,11 +5,14 @@
 // Asked by `initialize` once a connection has a state to keep the answer in.
 #[allow(dead_code, reason = "sessions ask it")]
 mod clients;
+mod followers;
 mod lifecycle;
 mod logging;
 mod subscriptions;
 mod tasks;
 mod tools;
+
+pub use followers::Followers;
 
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;

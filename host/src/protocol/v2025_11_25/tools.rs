@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-use super::{Request, invalid, tasks};
+use super::{Request, followers, invalid, tasks};
 use crate::broker::{Entry, Reply};
 use crate::error::{Error, Reason, Result};
 use crate::model::{CallContext, Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
@@ -91,11 +91,15 @@ pub async fn call(request: Request<'_>) -> Result<Value> {
             client: peer.client_port(&request.protocol.clients, None),
             host_may_confirm: peer.policy.host_may_confirm,
         },
-        meta,
+        meta: meta.clone(),
     };
     match request.protocol.broker.call_tool(&peer.caller, call).await? {
         Reply::Result(result) => Ok(wire_result(result)),
-        Reply::Task(row) if task.is_some() => Ok(json!({ "task": tasks::wire_task(&row) })),
+        Reply::Task(row) if task.is_some() => {
+            let wire = tasks::wire_task(&row);
+            followers::follow(&request, *row, &meta);
+            Ok(json!({ "task": wire }))
+        }
         Reply::Task(row) => {
             let handle = json!({ "task_id": row.id.as_str(), "status": "running" });
             Ok(wire_result(ToolResult {
@@ -116,10 +120,12 @@ fn task_request(request: &Request<'_>) -> Result<Option<TaskRequest>> {
     let ttl = match task.get("ttl") {
         None | Some(Value::Null) => None,
         Some(ttl) => {
-            Some(ttl.as_u64().ok_or_else(|| invalid("params.task.ttl must be a number of milliseconds.".into()))?)
+            // 60000.0 is the same JSON number; a time of centuries is bounded like any other.
+            let ms = ttl.as_f64().filter(|ms| *ms >= 0.0);
+            Some(ms.ok_or_else(|| invalid("params.task.ttl must be a number of milliseconds.".into()))?)
         }
     };
-    Ok(Some(TaskRequest { ttl: ttl.map(Duration::from_millis) }))
+    Ok(Some(TaskRequest { ttl: ttl.map(|ms| Duration::from_millis(ms as u64)) }))
 }
 
 pub fn wire_result(result: ToolResult) -> Value {
