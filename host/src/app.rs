@@ -22,7 +22,7 @@ use crate::config::{
     StoreSettings, ToolNamesArg, TransportArg,
 };
 use crate::model::PluginId;
-use crate::protocol::{PeerPolicy, Protocol, ServerInfo};
+use crate::protocol::{ClientSettings, Clients, PeerPolicy, Protocol, ServerInfo};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::telemetry::Metrics;
@@ -147,6 +147,7 @@ impl Bridge {
         let tasks =
             Tasks::new(store.clone(), catalog.clone(), audit.clone(), observer.clone(), task_settings, launcher);
         let tokens = confirmations(&settings)?;
+        let session_ids = tokens.session_ids(Duration::from_secs(settings.args.session_hours * 3600));
         let broker = Arc::new(Broker::new(BrokerParts {
             catalog: catalog.clone(),
             audit: audit.clone(),
@@ -155,7 +156,10 @@ impl Bridge {
             tasks: tasks.clone(),
             observer,
         }));
-        let protocol = Arc::new(Protocol::new(broker.clone(), server_info()));
+        let ask_timeout = Duration::from_secs(settings.args.ask_timeout_seconds);
+        let clients = Clients::new(session_ids, store.clone(), ClientSettings { ask_timeout });
+        tokio::spawn(clients.clone().read_letters());
+        let protocol = Arc::new(Protocol::new(broker.clone(), clients, server_info()));
         let identifier = Arc::new(Identifier::new(&auth_settings(&settings)?, Clock::system())?);
         Ok(Bridge { settings, store, catalog, broker, tasks, protocol, identifier, audit, telemetry, rejected, stop })
     }

@@ -63,6 +63,7 @@ impl Inside {
                 origins: Origins::default(),
                 max_body_bytes: 1 << 20,
                 open_initialize: true,
+                hold: None,
                 drain: Duration::from_secs(1),
             },
             ready: Arc::new(move || {

@@ -14,6 +14,7 @@ mod jwk;
 mod jwks;
 mod resource;
 pub mod secret_file;
+mod session_id;
 mod settings;
 mod token;
 mod verified;
@@ -28,5 +29,6 @@ pub use confirmation::{Confirmations, Confirming, LIFETIME_SECONDS as CONFIRMATI
 pub use identify::Identifier;
 pub use issuer::{DEV_ISSUER, Issuer, MAX_TTL, MintRequest};
 pub use resource::{METADATA_PATH, ProtectedResource, Scopes, well_known};
+pub use session_id::{BadSessionId, OpenSession, SessionIds};
 pub use settings::{AuthMode, AuthSettings, IssuerSettings, KeySource, SettingError, StdioToken};
 pub use token::{MAX_TOKEN_BYTES, Verifier};

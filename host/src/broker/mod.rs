@@ -7,7 +7,9 @@ mod catalog;
 mod limits;
 mod observe;
 mod pipeline;
-mod schema;
+// Open to the fuzz targets alone.
+#[doc(hidden)]
+pub mod schema;
 mod steps;
 mod tasks;
 

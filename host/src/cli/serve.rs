@@ -83,6 +83,7 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
             origins: Origins { cors: Arc::new(args.cors_origin.clone()), hosts: Arc::new(hosts) },
             max_body_bytes: args.max_body_bytes,
             open_initialize: args.open_initialize,
+            hold: (args.stream_hold_ms > 0).then(|| Duration::from_millis(args.stream_hold_ms)),
             drain: bridge.settings.drain,
         },
         ready: Arc::new(move || {

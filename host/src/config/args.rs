@@ -52,6 +52,19 @@ pub struct SettingsArgs {
     #[arg(long, env = "CYBEROS_DRAIN_SECONDS", default_value_t = 10, global = true, help_heading = "Transport")]
     pub drain_seconds: u64,
 
+    /// How long a client may take to answer a question that a tool asks its user or its model, in seconds.
+    #[arg(long, env = "CYBEROS_ASK_TIMEOUT_SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=3600), global = true, help_heading = "Transport")]
+    pub ask_timeout_seconds: u64,
+
+    /// How long an HTTP session lasts, in hours. Its client starts a new one after that.
+    #[arg(long, env = "CYBEROS_SESSION_HOURS", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=8760), global = true, help_heading = "Transport")]
+    pub session_hours: u64,
+
+    /// How long one connection of an HTTP stream is held before its client is asked to come back and read on, in
+    /// milliseconds. 0: as long as the client likes. For proxies that cut long connections.
+    #[arg(long, env = "CYBEROS_STREAM_HOLD_MS", default_value_t = 0, global = true, help_heading = "Transport")]
+    pub stream_hold_ms: u64,
+
     /// Tool names with dots, or with underscores for clients that refuse dots. Both are accepted on calls.
     #[arg(
         long,
@@ -107,7 +120,7 @@ pub struct SettingsArgs {
     )]
     pub host_confirmation: ConfirmArg,
 
-    /// A file with the key that signs confirmation tokens, the same on every replica. Made in the state directory unless set.
+    /// A file with the key that signs confirmation tokens and session ids, the same on every replica. Made in the state directory unless set.
     #[arg(long, env = "CYBEROS_CONFIRM_KEY_FILE", global = true, help_heading = "Identity")]
     pub confirm_key_file: Option<PathBuf>,
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Request, invalid, tasks};
 use crate::broker::{Entry, Reply};
 use crate::error::{Error, Reason, Result};
-use crate::model::{CallContext, ClientPort, Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
+use crate::model::{CallContext, Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
 
 const PAGE: usize = 100;
 
@@ -19,7 +19,7 @@ pub fn list(request: Request<'_>) -> Result<Value> {
     if from > visible.len() {
         return Err(bad_cursor());
     }
-    let underscored = request.peer.policy.underscore_names;
+    let underscored = request.peer.policy.underscore_names || request.peer.session.facts().underscore_names;
     let tools: Vec<Value> = visible.iter().skip(from).take(PAGE).map(|entry| wire_tool(entry, underscored)).collect();
     let mut result = json!({ "tools": tools });
     if from + PAGE < visible.len() {
@@ -88,7 +88,7 @@ pub async fn call(request: Request<'_>) -> Result<Value> {
             request_id: Some(request.id.to_string()),
             cancel: request.cancel.clone(),
             progress: peer.progress_sink(&meta),
-            client: ClientPort::none(),
+            client: peer.client_port(&request.protocol.clients, None),
             host_may_confirm: peer.policy.host_may_confirm,
         },
         meta,
