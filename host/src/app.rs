@@ -170,7 +170,11 @@ impl Bridge {
             host_may_confirm: self.settings.host_may_confirm,
             // Over HTTP without tokens everybody is the same local user, and could list what others started.
             may_list_tasks: !over_http || self.settings.args.auth == AuthArg::Bearer,
-            underscore_names: self.settings.args.tool_names == ToolNamesArg::Underscore,
+            underscore_names: match self.settings.args.tool_names {
+                ToolNamesArg::Auto => None,
+                ToolNamesArg::Dotted => Some(false),
+                ToolNamesArg::Underscore => Some(true),
+            },
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::clients::wants_underscores;
 use super::{REVISION, Request};
 use crate::error::{Error, Reason, Result};
 use crate::model::{ClientFacts, ClientFeatures};
@@ -47,7 +48,10 @@ fn facts(params: &Map<String, Value>) -> ClientFacts {
             sample: capability("/sampling"),
             sample_tools: capability("/sampling/tools"),
         },
-        underscore_names: false,
+        underscore_names: params
+            .get("clientInfo")
+            .and_then(|info| info["name"].as_str())
+            .is_some_and(wants_underscores),
     }
 }
 

@@ -2,8 +2,6 @@
 //!
 //! `dispatch` is the list of what we answer. Capabilities (`lifecycle`) advertise exactly that.
 
-// Asked by `initialize` once a connection has a state to keep the answer in.
-#[allow(dead_code, reason = "sessions ask it")]
 mod clients;
 mod followers;
 mod lifecycle;

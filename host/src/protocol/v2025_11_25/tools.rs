@@ -19,7 +19,8 @@ pub fn list(request: Request<'_>) -> Result<Value> {
     if from > visible.len() {
         return Err(bad_cursor());
     }
-    let underscored = request.peer.policy.underscore_names || request.peer.session.facts().underscore_names;
+    let peer = request.peer;
+    let underscored = peer.policy.underscore_names.unwrap_or_else(|| peer.session.facts().underscore_names);
     let tools: Vec<Value> = visible.iter().skip(from).take(PAGE).map(|entry| wire_tool(entry, underscored)).collect();
     let mut result = json!({ "tools": tools });
     if from + PAGE < visible.len() {
