@@ -254,8 +254,8 @@ fn server_info() -> ServerInfo {
         title: TITLE,
         version: VERSION,
         instructions: "Tools of CyberOS: ask `cyberos.cuo.route` which persona and workflow fit a request, run it with \
-            `cyberos.cuo.execute_workflow` and follow the returned task with tasks/get until it has ended. Destructive tools need \
-            the user's confirmation. Every call is recorded in the tenant's audit log."
+            `cyberos.cuo.execute_workflow` and follow the returned task with tasks/get until it has ended; while it is \
+            input_required, tasks/result asks the user. Destructive tools need the user's confirmation. Every call is recorded in the tenant's audit log."
             .into(),
     }
 }

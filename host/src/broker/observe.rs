@@ -27,6 +27,16 @@ pub(super) struct Ended<'a> {
     pub laps: &'a Laps,
 }
 
+pub(super) struct NotBegun<'a> {
+    pub entry: &'a Entry,
+    pub caller: &'a Caller,
+    pub trace: &'a Trace,
+    pub received: Instant,
+    pub request_id: Option<&'a str>,
+    pub task_id: &'a str,
+    pub refusal: &'a Error,
+}
+
 impl Observer {
     /// Steps are timed when their spans will leave the process.
     pub fn laps(&self, trace: &Trace, received: Instant) -> Laps {
@@ -66,6 +76,15 @@ impl Observer {
         let called = Called { request_id: context.request_id.as_deref(), task_id: None, laps: &[] };
         self.record(&call, received, now, Outcome::Failed(refusal.reason()), called);
         report(refusal, &call, now - received);
+    }
+
+    /// A task whose owner did not let it begin.
+    pub(super) fn not_begun(&self, task: NotBegun<'_>) {
+        let call = Call { entry: Some(task.entry), caller: task.caller, trace: task.trace, fuel: 0 };
+        let now = Instant::now();
+        let called = Called { request_id: task.request_id, task_id: Some(task.task_id), laps: &[] };
+        self.record(&call, task.received, now, Outcome::Failed(task.refusal.reason()), called);
+        report(task.refusal, &call, now - task.received);
     }
 
     /// Which limit a caller ran into, when it is about one.

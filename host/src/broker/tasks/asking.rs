@@ -69,7 +69,7 @@ impl RowClient {
     ) -> Result<T> {
         let mut clock = self.clock.lock().await;
         let asked = Instant::now();
-        let answer = self.ask(question, self.patience.min(clock.waiting_left)).await;
+        let answer = self.ask(question, clock.timeout_at, self.patience.min(clock.waiting_left)).await;
         let (decided, call) = decide(answer)?;
         let waited = asked.elapsed().min(clock.waiting_left);
         clock.waiting_left -= waited;
@@ -80,9 +80,13 @@ impl RowClient {
         Ok(decided)
     }
 
-    async fn ask(&self, question: Question, patience: Duration) -> Result<Answer> {
+    async fn ask(&self, question: Question, timeout_at: Timestamp, patience: Duration) -> Result<Answer> {
         let question = TaskQuestion::new(question.to_json());
         let (tenant, id) = (self.row.owner.tenant, &self.row.id);
+        // A row whose time to live is short must not expire while somebody thinks.
+        let at_most = timeout_at + SignedDuration::try_from(patience).expect("at most an hour");
+        let now = self.store.set_running(tenant, id, &self.worker, at_most, None).await?;
+        self.still_ours(now)?;
         let now = self.store.set_input_required(tenant, id, &self.worker, &question).await?;
         self.still_ours(now)?;
         tokio::select! {
@@ -182,6 +186,11 @@ mod tests {
 
     /// A claimed task and its client, on a store of its own.
     async fn claimed(patience: Duration) -> (tempfile::TempDir, Arc<dyn Store>, RowClient) {
+        claimed_for(Duration::from_secs(60), patience).await
+    }
+
+    /// `time`: it may run, and is kept, for so long.
+    async fn claimed_for(time: Duration, patience: Duration) -> (tempfile::TempDir, Arc<dyn Store>, RowClient) {
         let home = tempfile::TempDir::new().unwrap();
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&home.path().join("bridge.db")).await.unwrap());
         let now = Timestamp::now();
@@ -193,8 +202,8 @@ mod tests {
             call: json!({}),
             trace_id: TraceId::random(),
             created_at: now,
-            timeout_at: now + Duration::from_secs(2),
-            ttl: Duration::from_secs(60),
+            timeout_at: now + time,
+            ttl: time,
         };
         store.insert_task(&task, 10).await.unwrap();
         let worker = WorkerId("w".into());
@@ -243,6 +252,21 @@ mod tests {
         let given_back = row.timeout_at.duration_since(client.row.timeout_at);
         assert!(given_back >= SignedDuration::from_millis(300), "{given_back:?}");
         assert_eq!(client.timeout_at().await.as_microsecond(), row.timeout_at.as_microsecond());
+    }
+
+    #[tokio::test]
+    async fn a_row_outlives_the_time_that_somebody_takes() {
+        // given: a task that is kept for as long as it may run, and no longer
+        let (_home, _store, client) = claimed_for(Duration::from_millis(700), Duration::from_secs(20)).await;
+        // when: the answer takes longer than that
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(1_000)).await;
+            answer(&client, json!({ "kind": "decline" })).await;
+        };
+        let (answered, ()) = tokio::join!(client.elicit(form()), later);
+        // then
+        assert_eq!(answered.unwrap(), ElicitAnswer::Decline);
+        assert_eq!(row_of(&client).await.status, TaskStatus::Running);
     }
 
     #[tokio::test]

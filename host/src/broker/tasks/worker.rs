@@ -9,6 +9,7 @@ use super::question::Question;
 use super::{StoredCall, Tasks};
 use crate::auth::Caller;
 use crate::broker::audit::Subject;
+use crate::broker::observe::NotBegun;
 use crate::broker::pipeline::{Holding, Run};
 use crate::broker::steps::{Cleared, Gated, Pending};
 use crate::error::{Error, Reason, Result};
@@ -74,14 +75,11 @@ impl Tasks {
         Ok(Gated::of_task(caller, entry, row.arguments.clone(), &stored.confirmation))
     }
 
-    /// A task that its worker never began, or that had not been confirmed, has done nothing yet; others are run again only
-    /// where their tool says that this is safe.
+    /// A task that nobody ever began is simply late, and one that had not been confirmed has done nothing yet; others are
+    /// run again only where their tool says that this is safe.
     pub(super) fn may_begin(&self, row: &TaskRow) -> bool {
-        match self.prepare(row) {
-            Ok(Gated::Pending(_)) => true,
-            Ok(Gated::Cleared(cleared)) => row.attempts <= 1 || cleared.entry.tool.idempotent_task,
-            Err(_) => row.attempts <= 1,
-        }
+        let idempotent = || self.catalog.find(row.tool.as_str()).is_some_and(|entry| entry.tool.idempotent_task);
+        row.attempts <= 1 || StoredCall::of(row).confirmation == Pending::WORD || idempotent()
     }
 
     async fn execute(self: &Arc<Self>, row: &TaskRow, worker: &WorkerId, gated: Gated) -> Result<ToolResult> {
@@ -118,7 +116,8 @@ impl Tasks {
     ) -> Result<Cleared> {
         let stored = StoredCall::of(row);
         let (trace, request_id) = (stored.trace(row.trace_id), stored.request_id.clone());
-        let subject = Subject::of_pending(&pending, trace, request_id, &row.id);
+        let subject = Subject::of_pending(&pending, trace, request_id.clone(), &row.id);
+        let (caller, entry, received) = (pending.caller.clone(), pending.entry.clone(), Instant::now());
         let asked = match pending.form() {
             Ok(form) => {
                 let elicitation = Elicitation::Form(form);
@@ -145,6 +144,15 @@ impl Tasks {
             Holding::Theirs => return Err(refusal),
         };
         self.audit.reopen(subject, row.created_at).close(&Err(refusal.clone()), 0).await?;
+        self.observer.not_begun(NotBegun {
+            entry: &entry,
+            caller: &caller,
+            trace: &trace,
+            received,
+            request_id: request_id.as_deref(),
+            task_id: row.id.as_str(),
+            refusal: &refusal,
+        });
         Err(refusal)
     }
 
