@@ -1,8 +1,9 @@
-//! Once per plugin: its component checked against its grants, pre-instantiated, and asked for its tools.
+//! Once per plugin: its component checked against its grants, pre-instantiated, and asked for what it offers.
 //!
 //! Everything that can be refused is refused here, at load, in words that tell the operator what to do; a plugin that
 //! loaded cannot fail later for a missing import or an unusable schema.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -11,13 +12,16 @@ use wasmtime::{Engine, Store};
 use wasmtime_wasi::{FsPerms, WasiCtx};
 
 use super::bindings::PluginPre;
+use super::bindings::completions::WithCompletionsPre;
+use super::bindings::prompts::WithPromptsPre;
+use super::bindings::resources::WithResourcesPre;
 use super::call::CallState;
 use super::engine::Clock;
 use super::output::Capture;
 use super::{Runtime, Services, convert, imports};
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
-use crate::model::{PluginId, Tool};
+use crate::model::{Offers, PluginId, Tool};
 
 /// A component that can be called. Kept behind an `Arc`: calls in flight keep the version that they started on.
 pub struct Plugin {
@@ -25,13 +29,22 @@ pub struct Plugin {
     /// SHA-256 of the component, in hex.
     digest: String,
     tools: Vec<Tool>,
-    pre: PluginPre<CallState>,
+    offers: Arc<Offers>,
+    exports: Exports,
     grants: Arc<Grants>,
     services: Arc<Services>,
     engine: Engine,
     clock: Arc<Clock>,
     own_calls: Arc<Semaphore>,
     all_calls: Arc<Semaphore>,
+}
+
+/// What the component exports, ready to be instantiated.
+pub(super) struct Exports {
+    pub tools: PluginPre<CallState>,
+    pub prompts: Option<WithPromptsPre<CallState>>,
+    pub resources: Option<WithResourcesPre<CallState>>,
+    pub completions: Option<WithCompletionsPre<CallState>>,
 }
 
 /// Why a component is not served. The text is for the operator.
@@ -58,10 +71,13 @@ pub enum Why {
     NotOffered { interface: String },
     #[error("it does not export cyberos:plugin/tools@1.0.0 as the world cyberos:plugin/plugin asks ({0})")]
     WrongWorld(String),
-    #[error("its list-tools did not answer: {0}. It may use no host function and only little fuel.")]
-    NoTools(String),
+    #[error("its {list} did not answer: {why}. It may use no host function and only little fuel.")]
+    NoAnswer { list: &'static str, why: String },
     #[error("{0}")]
     BadTool(String),
+    /// A prompt, a resource or a template.
+    #[error("{0}")]
+    BadOffer(String),
 }
 
 impl Why {
@@ -72,16 +88,20 @@ impl Why {
             Why::NotGranted { .. } => "not_granted",
             Why::NotOffered { .. } => "not_offered",
             Why::WrongWorld(_) => "wrong_world",
-            Why::NoTools(_) => "no_tools",
+            Why::NoAnswer { .. } => "no_tools",
             Why::BadTool(_) => "bad_tool",
+            Why::BadOffer(_) => "bad_offer",
         }
     }
 }
 
-/// What `list-tools` may use.
+/// What `list-tools`, `list-prompts`, `list-resources` and `list-templates` may use, each.
 const DESCRIBE_FUEL: u64 = 100_000_000;
 const DESCRIBE_TIME: Duration = Duration::from_secs(1);
 const MAX_TOOLS: usize = 64;
+const MAX_PROMPTS: usize = 64;
+const MAX_RESOURCES: usize = 256;
+const MAX_TEMPLATES: usize = 64;
 
 /// How long a call waits for its turn before it is told to come back. Never past its deadline.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -107,17 +127,26 @@ impl Plugin {
         check_imports(engine, &component, &grants)?;
         let mut linker = Linker::new(engine);
         let linked = wasmtime_wasi::p2::add_to_linker_async(&mut linker)
-            .and_then(|()| imports::add_to_linker(&mut linker, &grants));
+            .and_then(|()| imports::add_to_linker(&mut linker, &grants, may_say_updated(engine, &component, &grants)));
         linked.map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
-        let pre = linker
+        let exports = linker
             .instantiate_pre(&component)
-            .and_then(PluginPre::new)
+            .and_then(|pre| {
+                let has = exported(engine, &component);
+                Ok(Exports {
+                    tools: PluginPre::new(pre.clone())?,
+                    prompts: has("prompts").then(|| WithPromptsPre::new(pre.clone())).transpose()?,
+                    resources: has("resources").then(|| WithResourcesPre::new(pre.clone())).transpose()?,
+                    completions: has("completions").then(|| WithCompletionsPre::new(pre.clone())).transpose()?,
+                })
+            })
             .map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
         let mut plugin = Plugin {
             id,
             digest,
             tools: vec![],
-            pre,
+            offers: Arc::default(),
+            exports,
             own_calls: Arc::new(Semaphore::new(grants.limits.concurrency.max(1))),
             all_calls: runtime.calls(),
             grants: Arc::new(grants),
@@ -126,36 +155,95 @@ impl Plugin {
             clock: runtime.clock().clone(),
         };
         plugin.tools = plugin.describe().await?;
+        plugin.offers = Arc::new(plugin.describe_offers().await?);
         Ok(plugin)
     }
 
     async fn describe(&self) -> Result<Vec<Tool>, Why> {
         let mut store = self.describing_store();
-        let _running = self.clock.run();
-        let listing = async {
-            let plugin = self.pre.instantiate_async(&mut store).await?;
-            plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
-        };
-        let declared = tokio::time::timeout(DESCRIBE_TIME, listing)
-            .await
-            .map_err(|_| Why::NoTools("it took longer than a second".into()))?
-            .map_err(|e| Why::NoTools(e.root_cause().to_string()))?;
+        let declared = self
+            .listing("list-tools", async {
+                let plugin = self.exports.tools.instantiate_async(&mut store).await?;
+                plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
+            })
+            .await?;
         if declared.is_empty() || declared.len() > MAX_TOOLS {
             return Err(Why::BadTool(format!("it declares {} tools; 1 to {MAX_TOOLS} are served", declared.len())));
         }
         let tools = declared.into_iter().map(convert::tool).collect::<Result<Vec<_>, _>>().map_err(Why::BadTool)?;
         for (n, tool) in tools.iter().enumerate() {
             if !self.grants.any_tool_name && !tool.name.is_federated() {
-                return Err(Why::BadTool(format!(
-                    "tool name {} does not match cyberos.<module>.<verb_noun>. Add `any_tool_name = true` to its entry in plugins.toml to allow it.",
-                    tool.name
-                )));
+                return Err(Why::BadTool(foreign_name("tool", tool.name.as_str())));
             }
             if tools[..n].iter().any(|other| other.name == tool.name) {
                 return Err(Why::BadTool(format!("it declares {} twice", tool.name)));
             }
         }
         Ok(tools)
+    }
+
+    /// The rest of what it exports.
+    async fn describe_offers(&self) -> Result<Offers, Why> {
+        let mut offers = Offers { completes: self.exports.completions.is_some(), ..Offers::default() };
+        if let Some(exports) = &self.exports.prompts {
+            let mut store = self.describing_store();
+            let declared = self
+                .listing("list-prompts", async {
+                    let guest = exports.instantiate_async(&mut store).await?;
+                    guest.cyberos_plugin_prompts().call_list_prompts(&mut store).await
+                })
+                .await?;
+            let count = declared.len();
+            offers.prompts = all(declared, convert::prompt)?;
+            if !(1..=MAX_PROMPTS).contains(&count) {
+                return Err(Why::BadOffer(format!("it declares {count} prompts; 1 to {MAX_PROMPTS} are served")));
+            }
+            let foreign = |name: &str| !crate::model::ToolName::parse(name).is_some_and(|name| name.is_federated());
+            if let Some(prompt) = offers.prompts.iter().find(|p| !self.grants.any_tool_name && foreign(&p.name)) {
+                return Err(Why::BadOffer(foreign_name("prompt", &prompt.name)));
+            }
+            no_twins("prompt", offers.prompts.iter().map(|prompt| prompt.name.as_str()))?;
+        }
+        if let Some(exports) = &self.exports.resources {
+            let mut store = self.describing_store();
+            let declared = self
+                .listing("list-resources", async {
+                    let guest = exports.instantiate_async(&mut store).await?;
+                    guest.cyberos_plugin_resources().call_list_resources(&mut store).await
+                })
+                .await?;
+            let mut store = self.describing_store();
+            let families = self
+                .listing("list-templates", async {
+                    let guest = exports.instantiate_async(&mut store).await?;
+                    guest.cyberos_plugin_resources().call_list_templates(&mut store).await
+                })
+                .await?;
+            let (count, families_count) = (declared.len(), families.len());
+            if count + families_count == 0 || count > MAX_RESOURCES || families_count > MAX_TEMPLATES {
+                return Err(Why::BadOffer(format!(
+                    "it declares {count} resources and {families_count} templates; at least one, and at most {MAX_RESOURCES} and {MAX_TEMPLATES} are served"
+                )));
+            }
+            offers.resources = all(declared, convert::resource)?;
+            offers.templates = all(families, convert::template)?;
+            no_twins("resource", offers.resources.iter().map(|resource| resource.uri.as_str()))?;
+            no_twins("template", offers.templates.iter().map(|template| template.uri.as_str()))?;
+        }
+        Ok(offers)
+    }
+
+    /// Ask for a list, within what describing may use.
+    async fn listing<T>(
+        &self,
+        list: &'static str,
+        asking: impl Future<Output = wasmtime::Result<T>>,
+    ) -> Result<T, Why> {
+        let _running = self.clock.run();
+        tokio::time::timeout(DESCRIBE_TIME, asking)
+            .await
+            .map_err(|_| Why::NoAnswer { list, why: "it took longer than a second".into() })?
+            .map_err(|e| Why::NoAnswer { list, why: e.root_cause().to_string() })
     }
 
     /// A store in which every host function refuses and nothing is granted: describing is not calling.
@@ -214,7 +302,7 @@ impl Plugin {
     }
     /// The interfaces that the component asks its host for.
     pub fn imports(&self) -> Vec<String> {
-        let component = self.pre.instance_pre().component().component_type();
+        let component = self.exports.tools.instance_pre().component().component_type();
         component.imports(&self.engine).map(|(name, _)| name.to_string()).collect()
     }
     /// What its calls' spans say: components carry no version of their own, so the start of the digest stands for one.
@@ -226,6 +314,10 @@ impl Plugin {
     }
     pub fn tools(&self) -> &[Tool] {
         &self.tools
+    }
+    /// What it offers beside tools.
+    pub fn offers(&self) -> &Arc<Offers> {
+        &self.offers
     }
     pub fn grants(&self) -> &Arc<Grants> {
         &self.grants
@@ -239,9 +331,40 @@ impl Plugin {
     pub(super) fn clock(&self) -> &Arc<Clock> {
         &self.clock
     }
-    pub(super) fn instance_pre(&self) -> &PluginPre<CallState> {
-        &self.pre
+    pub(super) fn exports(&self) -> &Exports {
+        &self.exports
     }
+}
+
+fn foreign_name(what: &str, name: &str) -> String {
+    format!(
+        "{what} name {name} does not match cyberos.<module>.<verb_noun>. Add `any_tool_name = true` to its entry in plugins.toml to allow it."
+    )
+}
+
+/// Every declaration, or what is wrong with the first bad one.
+fn all<D, T>(declared: Vec<D>, convert: fn(D) -> Result<T, String>) -> Result<Vec<T>, Why> {
+    declared.into_iter().map(convert).collect::<Result<_, _>>().map_err(Why::BadOffer)
+}
+
+fn no_twins<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Why> {
+    let mut seen = HashSet::new();
+    match names.into_iter().find(|name| !seen.insert(*name)) {
+        Some(name) => Err(Why::BadOffer(format!("it declares the {what} {name} twice"))),
+        None => Ok(()),
+    }
+}
+
+/// Does the component export this interface of ours?
+fn exported(engine: &Engine, component: &Component) -> impl Fn(&str) -> bool {
+    let names: HashSet<String> =
+        component.component_type().exports(engine).map(|(name, _)| name.to_string()).collect();
+    move |interface| names.contains(&format!("cyberos:plugin/{interface}@1.0.0"))
+}
+
+/// Who offers resources may say that one of them changed; others need the grant.
+fn may_say_updated(engine: &Engine, component: &Component, grants: &Grants) -> bool {
+    grants.resource_updates || exported(engine, component)("resources")
 }
 
 /// WASI 0.2 packages that language runtimes import. They are linked for every plugin and reach nothing by themselves.
@@ -267,6 +390,9 @@ fn check_imports(engine: &Engine, component: &Component, grants: &Grants) -> Res
             "spawn-cuo" => grants.cuo,
             "audit-append" => grants.audit_append,
             "audit-read" => grants.audit_read,
+            "elicit" => grants.elicit,
+            "sample" => grants.sample,
+            "resource-updates" => may_say_updated(engine, component, grants),
             _ => return Err(Why::NotOffered { interface }),
         };
         if !granted {
