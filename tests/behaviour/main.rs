@@ -5,6 +5,7 @@
 
 mod acceptance;
 mod architecture;
+mod asking;
 mod cancelling;
 mod cli;
 mod compiled_cache;
@@ -20,6 +21,7 @@ mod host_imports;
 mod http;
 mod isolation;
 mod limits;
+mod offers;
 mod outages;
 mod races;
 mod refused_components;

@@ -22,7 +22,7 @@ pub enum Reply {
 }
 
 pub struct Broker {
-    parts: BrokerParts,
+    pub(super) parts: BrokerParts,
 }
 
 /// What the pipeline is made of.

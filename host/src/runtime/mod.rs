@@ -9,6 +9,7 @@ mod cache;
 mod call;
 mod convert;
 mod deadline;
+mod describe;
 mod embedded;
 mod engine;
 mod failure;
@@ -17,7 +18,7 @@ mod limiter;
 mod output;
 mod plugin;
 
-pub use ask::{AskCompletion, AskPrompt, AskResource, AskTool};
+pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
 pub use call::{Ended, PluginCall};
 pub use embedded::Embedded;
 pub use engine::{MAX_CALLS, has_pagemap_scan};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{Component, Linker};
-use wasmtime::{Engine, Store};
+use wasmtime::Engine;
 use wasmtime_wasi::{FsPerms, WasiCtx};
 
 use super::bindings::PluginPre;
@@ -18,7 +18,7 @@ use super::bindings::resources::WithResourcesPre;
 use super::call::CallState;
 use super::engine::Clock;
 use super::output::Capture;
-use super::{Runtime, Services, convert, imports};
+use super::{Runtime, Services, imports};
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
 use crate::model::{Offers, PluginId, Tool};
@@ -95,14 +95,6 @@ impl Why {
     }
 }
 
-/// What `list-tools`, `list-prompts`, `list-resources` and `list-templates` may use, each.
-const DESCRIBE_FUEL: u64 = 100_000_000;
-const DESCRIBE_TIME: Duration = Duration::from_secs(1);
-const MAX_TOOLS: usize = 64;
-const MAX_PROMPTS: usize = 64;
-const MAX_RESOURCES: usize = 256;
-const MAX_TEMPLATES: usize = 64;
-
 /// How long a call waits for its turn before it is told to come back. Never past its deadline.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -157,103 +149,6 @@ impl Plugin {
         plugin.tools = plugin.describe().await?;
         plugin.offers = Arc::new(plugin.describe_offers().await?);
         Ok(plugin)
-    }
-
-    async fn describe(&self) -> Result<Vec<Tool>, Why> {
-        let mut store = self.describing_store();
-        let declared = self
-            .listing("list-tools", async {
-                let plugin = self.exports.tools.instantiate_async(&mut store).await?;
-                plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
-            })
-            .await?;
-        if declared.is_empty() || declared.len() > MAX_TOOLS {
-            return Err(Why::BadTool(format!("it declares {} tools; 1 to {MAX_TOOLS} are served", declared.len())));
-        }
-        let tools = declared.into_iter().map(convert::tool).collect::<Result<Vec<_>, _>>().map_err(Why::BadTool)?;
-        for (n, tool) in tools.iter().enumerate() {
-            if !self.grants.any_tool_name && !tool.name.is_federated() {
-                return Err(Why::BadTool(foreign_name("tool", tool.name.as_str())));
-            }
-            if tools[..n].iter().any(|other| other.name == tool.name) {
-                return Err(Why::BadTool(format!("it declares {} twice", tool.name)));
-            }
-        }
-        Ok(tools)
-    }
-
-    /// The rest of what it exports.
-    async fn describe_offers(&self) -> Result<Offers, Why> {
-        let mut offers = Offers { completes: self.exports.completions.is_some(), ..Offers::default() };
-        if let Some(exports) = &self.exports.prompts {
-            let mut store = self.describing_store();
-            let declared = self
-                .listing("list-prompts", async {
-                    let guest = exports.instantiate_async(&mut store).await?;
-                    guest.cyberos_plugin_prompts().call_list_prompts(&mut store).await
-                })
-                .await?;
-            let count = declared.len();
-            offers.prompts = all(declared, convert::prompt)?;
-            if !(1..=MAX_PROMPTS).contains(&count) {
-                return Err(Why::BadOffer(format!("it declares {count} prompts; 1 to {MAX_PROMPTS} are served")));
-            }
-            let foreign = |name: &str| !crate::model::ToolName::parse(name).is_some_and(|name| name.is_federated());
-            if let Some(prompt) = offers.prompts.iter().find(|p| !self.grants.any_tool_name && foreign(&p.name)) {
-                return Err(Why::BadOffer(foreign_name("prompt", &prompt.name)));
-            }
-            no_twins("prompt", offers.prompts.iter().map(|prompt| prompt.name.as_str()))?;
-        }
-        if let Some(exports) = &self.exports.resources {
-            let mut store = self.describing_store();
-            let declared = self
-                .listing("list-resources", async {
-                    let guest = exports.instantiate_async(&mut store).await?;
-                    guest.cyberos_plugin_resources().call_list_resources(&mut store).await
-                })
-                .await?;
-            let mut store = self.describing_store();
-            let families = self
-                .listing("list-templates", async {
-                    let guest = exports.instantiate_async(&mut store).await?;
-                    guest.cyberos_plugin_resources().call_list_templates(&mut store).await
-                })
-                .await?;
-            let (count, families_count) = (declared.len(), families.len());
-            if count + families_count == 0 || count > MAX_RESOURCES || families_count > MAX_TEMPLATES {
-                return Err(Why::BadOffer(format!(
-                    "it declares {count} resources and {families_count} templates; at least one, and at most {MAX_RESOURCES} and {MAX_TEMPLATES} are served"
-                )));
-            }
-            offers.resources = all(declared, convert::resource)?;
-            offers.templates = all(families, convert::template)?;
-            no_twins("resource", offers.resources.iter().map(|resource| resource.uri.as_str()))?;
-            no_twins("template", offers.templates.iter().map(|template| template.uri.as_str()))?;
-        }
-        Ok(offers)
-    }
-
-    /// Ask for a list, within what describing may use.
-    async fn listing<T>(
-        &self,
-        list: &'static str,
-        asking: impl Future<Output = wasmtime::Result<T>>,
-    ) -> Result<T, Why> {
-        let _running = self.clock.run();
-        tokio::time::timeout(DESCRIBE_TIME, asking)
-            .await
-            .map_err(|_| Why::NoAnswer { list, why: "it took longer than a second".into() })?
-            .map_err(|e| Why::NoAnswer { list, why: e.root_cause().to_string() })
-    }
-
-    /// A store in which every host function refuses and nothing is granted: describing is not calling.
-    fn describing_store(&self) -> Store<CallState> {
-        let wasi = WasiCtx::builder().build();
-        let output = Capture::new(self.grants.limits.log_bytes);
-        let mut store = self.store_with(super::call::describing_call(DESCRIBE_TIME), wasi, output);
-        store.data_mut().host_calls_left = 0;
-        store.set_fuel(DESCRIBE_FUEL).expect("the engine counts fuel");
-        store
     }
 
     /// Wait for a turn: first among this plugin's calls, so that one busy plugin cannot fill the whole house.
@@ -333,25 +228,6 @@ impl Plugin {
     }
     pub(super) fn exports(&self) -> &Exports {
         &self.exports
-    }
-}
-
-fn foreign_name(what: &str, name: &str) -> String {
-    format!(
-        "{what} name {name} does not match cyberos.<module>.<verb_noun>. Add `any_tool_name = true` to its entry in plugins.toml to allow it."
-    )
-}
-
-/// Every declaration, or what is wrong with the first bad one.
-fn all<D, T>(declared: Vec<D>, convert: fn(D) -> Result<T, String>) -> Result<Vec<T>, Why> {
-    declared.into_iter().map(convert).collect::<Result<_, _>>().map_err(Why::BadOffer)
-}
-
-fn no_twins<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Why> {
-    let mut seen = HashSet::new();
-    match names.into_iter().find(|name| !seen.insert(*name)) {
-        Some(name) => Err(Why::BadOffer(format!("it declares the {what} {name} twice"))),
-        None => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ mod resolve;
 mod validate_arguments;
 mod validate_result;
 
-pub use authorize::{Permit, authorize};
+pub use authorize::{Permit, authorize, check_scopes};
 pub use confirm::{Cleared, Confirmation, ConfirmationPolicy, confirm};
 pub use resolve::{Resolved, resolve};
 pub use validate_arguments::{Checked, validate_arguments};

@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::time::Instant;
 
-use crate::error::{Reason, Result};
+use crate::error::{Error, Reason, Result};
 use crate::model::LogLevel;
 use crate::runtime::bindings::cyberos::plugin::types::ClientError;
 use crate::runtime::call::CallState;
@@ -78,6 +78,12 @@ impl CallState {
             self.blame(error);
             told
         })
+    }
+
+    /// The client did not say that it can do this.
+    pub(super) fn unsupported(&mut self, what: &str) -> ClientError {
+        self.blame(Error::new(Reason::ClientUnsupported, format!("This call needs a client that supports {what}.")));
+        ClientError::Unsupported
     }
 
     /// To the client's log, if it listens and the call has not said too much.

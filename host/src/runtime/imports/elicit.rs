@@ -29,7 +29,7 @@ impl Host for CallState {
             Err(why) => return Ok(Err(ClientError::Invalid(why))),
         };
         if !self.call.client.features().elicit_form {
-            return Ok(Err(ClientError::Unsupported));
+            return Ok(Err(self.unsupported("elicitation")));
         }
         let client = self.call.client.clone();
         let answer = self.wait_for_client(client.elicit(Elicitation::Form(form))).await;
@@ -47,7 +47,7 @@ impl Host for CallState {
             Err(why) => return Ok(Err(ClientError::Invalid(why))),
         };
         if !self.call.client.features().elicit_url {
-            return Ok(Err(ClientError::Unsupported));
+            return Ok(Err(self.unsupported("elicitation by URL")));
         }
         let elicitation_id = Uuid::new_v4().to_string();
         let visit = UrlVisit { message, url: url.into(), elicitation_id: elicitation_id.clone() };

@@ -27,7 +27,7 @@ impl Host for CallState {
             return Ok(Err(ClientError::Invalid("the request is not a JSON object".into())));
         };
         if !features.sample {
-            return Ok(Err(ClientError::Unsupported));
+            return Ok(Err(self.unsupported("sampling")));
         }
         let request = match check_sampling(request, features.sample_tools) {
             Ok(request) => request,
