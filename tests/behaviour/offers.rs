@@ -200,7 +200,10 @@ async fn completions_come_from_the_plugin_that_offers_them(setup: Setup) {
     let reply = complete(prompt("test.review"), "tone", "", context).await;
     let completion = &reply.result()["completion"];
     assert_eq!(completion["values"].as_array().unwrap().len(), 100);
-    assert_eq!((&completion["values"][0], &completion["total"], &completion["hasMore"]), (&json!("rust 0"), &json!(150), &json!(true)));
+    assert_eq!(
+        (&completion["values"][0], &completion["total"], &completion["hasMore"]),
+        (&json!("rust 0"), &json!(150), &json!(true))
+    );
     // A template's variable.
     let context = json!({ "arguments": { "folder": "work" } });
     let reply = complete(resource("test://notes/{folder}/{note}"), "note", "a", context).await;
@@ -231,7 +234,8 @@ async fn completions_come_from_the_plugin_that_offers_them(setup: Setup) {
 async fn what_goes_wrong_in_the_plugin_has_its_reason(setup: Setup) {
     let bridge = offering(setup).await;
     let alice = bridge.caller("alice");
-    let get = async |fails: Value| ask(&alice, "prompts/get", json!({ "name": "test.empty", "arguments": fails })).await;
+    let get =
+        async |fails: Value| ask(&alice, "prompts/get", json!({ "name": "test.empty", "arguments": fails })).await;
     get(json!({})).await.assert_code(-32603).assert_error("internal_error", "invalid_result");
     get(json!({ "fails": "panic" })).await.assert_code(-32603).assert_error("internal_error", "plugin_trapped");
     get(json!({ "fails": "huge" })).await.assert_code(-32603).assert_error("internal_error", "output_too_large");
@@ -247,7 +251,13 @@ async fn what_goes_wrong_in_the_plugin_has_its_reason(setup: Setup) {
 
 async fn cursors_are_bound_to_their_list(setup: Setup) {
     // given: more resources than a page holds
-    let bridge = setup.guests(&["guest_offers", "guest_lists_many"], &format!("{GRANTS}[plugins.guest-lists-many]\nany_tool_name = true\n")).start().await;
+    let bridge = setup
+        .guests(
+            &["guest_offers", "guest_lists_many"],
+            &format!("{GRANTS}[plugins.guest-lists-many]\nany_tool_name = true\n"),
+        )
+        .start()
+        .await;
     let alice = bridge.caller("alice");
     // when: the list is walked to its end
     let (mut uris, mut cursor, mut pages) = (vec![], None::<Value>, vec![]);
@@ -310,7 +320,8 @@ async fn schemas_icons_and_meta_reach_clients_as_they_were_written(setup: Setup)
     ] {
         let reply = alice.call(tool, arguments.clone()).await;
         if fits {
-            assert_eq!(reply.result()["content"][0]["text"], arguments.to_string());
+            let came: Value = serde_json::from_str(reply.result()["content"][0]["text"].as_str().unwrap()).unwrap();
+            assert_eq!(came, arguments);
         } else {
             reply.assert_code(-32602).assert_error("input_validation", "schema_violation");
         }
@@ -388,7 +399,14 @@ async fn what_no_plugin_offers_is_neither_advertised_nor_a_method() {
     let reply = alice.initialize().await;
     let capabilities = reply.result()["capabilities"].as_object().unwrap();
     assert!(!["prompts", "resources", "completions"].iter().any(|kind| capabilities.contains_key(*kind)));
-    for method in ["prompts/list", "prompts/get", "resources/list", "resources/templates/list", "resources/read", "completion/complete"] {
+    for method in [
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "completion/complete",
+    ] {
         let reply = ask(&alice, method, json!({})).await;
         reply.assert_code(-32601).assert_error("input_validation", "method_not_found");
     }

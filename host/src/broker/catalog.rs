@@ -6,7 +6,6 @@ mod offered;
 pub use offered::{Found, Kinds, Offered};
 
 use arc_swap::ArcSwap;
-use jsonschema::Validator;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,8 +20,8 @@ use crate::runtime::{Plugin, Rejected, Why};
 pub struct Entry {
     pub tool: Tool,
     pub plugin: Arc<Plugin>,
-    pub input: Validator,
-    pub output: Option<Validator>,
+    pub input: schema::Schema,
+    pub output: Option<schema::Schema>,
     /// The output schema as clients see it. A long-running tool answers a plain call with a task handle first, so its
     /// schema allows that, too: clients check what they get.
     pub advertised_output: Option<Value>,

@@ -5,15 +5,19 @@
 
 mod audit;
 mod catalog;
+mod limits;
 mod observe;
 mod offers;
 mod pipeline;
-mod schema;
+// Open to the fuzz targets alone.
+#[doc(hidden)]
+pub mod schema;
 mod steps;
 mod tasks;
 
 pub use audit::AuditLog;
 pub use catalog::{Catalog, Entry, Found, Offered};
+pub use limits::Limits;
 pub use observe::Observer;
 pub use pipeline::{Broker, BrokerParts, Reply};
 pub use steps::ConfirmationPolicy;

@@ -76,6 +76,7 @@ impl Observer {
         refusal: &Error,
         received: Instant,
     ) {
+        self.count_rate_limit(refusal);
         let call = Call { entry, caller, trace: &context.trace, fuel: 0 };
         let now = Instant::now();
         let called = Called { request_id: context.request_id.as_deref(), task_id: None, laps: &[] };
@@ -115,6 +116,15 @@ impl Observer {
         });
         if let Some(error) = served.error {
             report(error, &format!("{} {name}", served.method), served.fuel, served.trace, now - served.received);
+        }
+    }
+
+    /// Which limit a caller ran into, when it is about one.
+    pub fn count_rate_limit(&self, refusal: &Error) {
+        if refusal.reason() == Reason::RateLimited
+            && let Some(limit) = refusal.data("limit").and_then(serde_json::Value::as_str)
+        {
+            self.metrics.rate_limited(limit);
         }
     }
 
@@ -176,6 +186,8 @@ fn report(error: &Error, tool: &str, fuel: u64, trace: &Trace, took: Duration) {
         _ if error.reason() == Reason::Cancelled => {
             tracing::info!(%trace_id, tool, fuel, duration_ms, "call cancelled")
         }
+        // A caller in a hurry must not fill the log; the metrics say how many there are.
+        _ if error.reason() == Reason::RateLimited => tracing::info!(%trace_id, tool, reason, "{error}"),
         Class::InternalError | Class::UpstreamUnavailable => {
             tracing::warn!(%trace_id, tool, class, reason, fuel, duration_ms, detail, "{error}");
         }

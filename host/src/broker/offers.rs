@@ -64,7 +64,7 @@ impl Broker {
     /// Refuses with `prompt_not_found`, `insufficient_scope`, `invalid_params`.
     fn clear_prompt(&self, caller: &Caller, name: &str, arguments: Map<String, Value>) -> Result<Ready<AskPrompt>> {
         let prompt = self.find_prompt(name)?;
-        self.admit(caller, format_args!("Prompt {name}"), &prompt.declared.scopes)?;
+        self.may_have(caller, format_args!("Prompt {name}"), &prompt.declared.scopes, &format!("prompts/get {name}"))?;
         check_arguments(&prompt.declared, &arguments)?;
         let ask = AskPrompt { name: name.to_owned(), arguments: Value::Object(arguments).to_string() };
         Ok(Ready { plugin: prompt.plugin.clone(), name: name.to_owned(), ask })
@@ -81,12 +81,12 @@ impl Broker {
         };
         match found {
             Found::Listed(resource) => {
-                self.admit(caller, "This resource", &resource.declared.scopes)?;
+                self.may_have(caller, "This resource", &resource.declared.scopes, &format!("resources/read {uri}"))?;
                 Ok(Ready { plugin: resource.plugin.clone(), name: uri.to_owned(), ask: ask(None, Map::new()) })
             }
             Found::Made(template, variables) => {
-                self.admit(caller, "This resource", &template.declared.scopes)?;
                 let text = template.declared.uri.as_str().to_owned();
+                self.may_have(caller, "This resource", &template.declared.scopes, &format!("resources/read {text}"))?;
                 let variables = variables.into_iter().map(|(name, value)| (name, value.into())).collect();
                 Ok(Ready { plugin: template.plugin.clone(), name: text.clone(), ask: ask(Some(text), variables) })
             }
@@ -98,7 +98,12 @@ impl Broker {
         let (plugin, name, is_declared): (_, _, Box<dyn Fn(&str) -> bool>) = match &call.reference {
             Reference::Prompt(name) => {
                 let prompt = self.find_prompt(name)?;
-                self.admit(caller, format_args!("Prompt {name}"), &prompt.declared.scopes)?;
+                self.may_have(
+                    caller,
+                    format_args!("Prompt {name}"),
+                    &prompt.declared.scopes,
+                    &format!("completion/complete {name}"),
+                )?;
                 let plugin = prompt.plugin.clone();
                 let declared = move |name: &str| prompt.declared.arguments.iter().any(|argument| argument.name == name);
                 (plugin, name.clone(), Box::new(declared))
@@ -106,7 +111,12 @@ impl Broker {
             Reference::Template(text) => {
                 let template = self.catalog().find_template(text);
                 let template = template.ok_or_else(|| invalid("There is no such resource template."))?;
-                self.admit(caller, "This resource template", &template.declared.scopes)?;
+                self.may_have(
+                    caller,
+                    "This resource template",
+                    &template.declared.scopes,
+                    &format!("completion/complete {text}"),
+                )?;
                 let plugin = template.plugin.clone();
                 (plugin, text.clone(), Box::new(move |name: &str| template.declared.uri.has_variable(name)))
             }
@@ -134,11 +144,10 @@ impl Broker {
         })
     }
 
-    /// May this caller have that, now. Before arguments are looked at: who may not have it learns nothing about them.
-    fn admit(&self, caller: &Caller, what: impl Display, scopes: &[String]) -> Result<()> {
+    /// May this caller have that, now; `budget` is what counts against its tenant's limit. Before arguments are looked at: who may not have it learns nothing about them.
+    fn may_have(&self, caller: &Caller, what: impl Display, scopes: &[String], budget: &str) -> Result<()> {
         steps::check_scopes(caller, what, scopes)?;
-        // Rate limits go here: scopes cost nothing to check, and all below does.
-        Ok(())
+        self.admit(caller, budget)
     }
 
     async fn serve<A: Ask>(
@@ -200,7 +209,9 @@ async fn run<A: Ask>(
 /// What was read is what was asked for, or below it: a plugin does not answer for other URIs.
 fn answers_for(uri: &str, read: &ReadResult) -> Result<()> {
     match read.contents.iter().find(|contents| !contents.uri.starts_with(uri)) {
-        Some(stray) => Err(Error::new(Reason::InvalidResult, "The plugin answered for another resource.").detail(&stray.uri)),
+        Some(stray) => {
+            Err(Error::new(Reason::InvalidResult, "The plugin answered for another resource.").detail(&stray.uri))
+        }
         None => Ok(()),
     }
 }

@@ -25,6 +25,32 @@ pub struct ClientFeatures {
     pub sample_tools: bool,
 }
 
+/// What a client told us of itself at `initialize`. Small enough to travel in a session id.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct ClientFacts {
+    pub features: ClientFeatures,
+    /// It refuses tool names with dots.
+    pub underscore_names: bool,
+}
+
+impl ClientFacts {
+    pub fn to_bits(self) -> u8 {
+        let f = self.features;
+        [f.elicit_form, f.elicit_url, f.sample, f.sample_tools, self.underscore_names]
+            .into_iter()
+            .enumerate()
+            .fold(0, |bits, (at, set)| bits | (u8::from(set) << at))
+    }
+
+    pub fn from_bits(bits: u8) -> Self {
+        let set = |at: u8| bits & (1 << at) != 0;
+        ClientFacts {
+            features: ClientFeatures { elicit_form: set(0), elicit_url: set(1), sample: set(2), sample_tools: set(3) },
+            underscore_names: set(4),
+        }
+    }
+}
+
 /// A question to the user.
 #[derive(Clone, Debug)]
 pub enum Elicitation {

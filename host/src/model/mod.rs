@@ -17,13 +17,13 @@ mod uri_template;
 
 pub use call::{CallContext, Content, Progress, ProgressSink, TaskRequest, ToolCall, ToolResult};
 pub use canonical::{arguments_sha256, canonical_json, canonical_sha256};
-pub use client::{Client, ClientFeatures, ClientPort, ElicitAnswer, Elicitation, LogLevel, UrlVisit};
+pub use client::{Client, ClientFacts, ClientFeatures, ClientPort, ElicitAnswer, Elicitation, LogLevel, UrlVisit};
 pub use form::Form;
 pub use laps::{Lap, Laps};
 pub use meta::without_reserved;
 pub use offers::{
-    CompleteCall, Offers, Presentation, Prompt, PromptArgument, PromptCall, PromptResult, ReadCall, ReadResult, Reference,
-    Resource, ResourceBody, ResourceContents, ResourceTemplate, Role, Suggestions,
+    CompleteCall, Offers, Presentation, Prompt, PromptArgument, PromptCall, PromptResult, ReadCall, ReadResult,
+    Reference, Resource, ResourceBody, ResourceContents, ResourceTemplate, Role, Suggestions,
 };
 pub use sampling::check_sampling;
 pub use tool::{Annotations, PluginId, TaskSupport, Tool, ToolName};

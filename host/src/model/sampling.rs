@@ -44,7 +44,9 @@ pub fn check_sampling(mut request: Map<String, Value>, tools: bool) -> Result<Ma
         value.as_array().is_some_and(|all| all.iter().all(is_tool))
     };
     is("tools", named, "a list of tools with name and inputSchema")?;
-    let choice = |value: &Value| matches!(value["mode"].as_str(), None | Some("auto" | "required" | "none")) && value.is_object();
+    let choice = |value: &Value| {
+        matches!(value["mode"].as_str(), None | Some("auto" | "required" | "none")) && value.is_object()
+    };
     is("toolChoice", choice, "an object whose mode is auto, required or none")?;
 
     let messages = request.get_mut("messages").and_then(Value::as_array_mut);
@@ -79,11 +81,9 @@ fn check_message(message: &mut Value, tools: bool) -> Result<(), String> {
 fn check_block(block: &mut Value, tools: bool) -> Result<(), String> {
     let Some(block) = block.as_object_mut() else { return Err("a block must be an object".into()) };
     tidy_meta(block);
-    let has = |fields: &[&str]| {
-        match fields.iter().find(|field| !block.get(**field).is_some_and(Value::is_string)) {
-            Some(field) => Err(format!("{field} must be a string")),
-            None => Ok(()),
-        }
+    let has = |fields: &[&str]| match fields.iter().find(|field| !block.get(**field).is_some_and(Value::is_string)) {
+        Some(field) => Err(format!("{field} must be a string")),
+        None => Ok(()),
     };
     match block.get("type").and_then(Value::as_str) {
         Some("text") => has(&["text"]),
@@ -91,7 +91,9 @@ fn check_block(block: &mut Value, tools: bool) -> Result<(), String> {
         Some("tool_use" | "tool_result") if !tools => Err("this client's model cannot be given tools".into()),
         Some("tool_use") if !block.get("input").is_some_and(Value::is_object) => Err("input must be an object".into()),
         Some("tool_use") => has(&["id", "name"]),
-        Some("tool_result") if !block.get("content").is_some_and(Value::is_array) => Err("content must be a list".into()),
+        Some("tool_result") if !block.get("content").is_some_and(Value::is_array) => {
+            Err("content must be a list".into())
+        }
         Some("tool_result") => has(&["toolUseId"]),
         _ => Err("type must be text, image, audio, tool_use or tool_result".into()),
     }
@@ -121,7 +123,8 @@ mod tests {
 
     #[test]
     fn a_well_formed_request_passes_and_what_is_not_the_plugins_to_say_is_left_out() {
-        let mut request = asking(json!({ "type": "text", "text": "Hi", "_meta": { "a": 1, "io.modelcontextprotocol/x": 2 } }));
+        let mut request =
+            asking(json!({ "type": "text", "text": "Hi", "_meta": { "a": 1, "io.modelcontextprotocol/x": 2 } }));
         let mut sent = request.clone();
         sent["messages"][0]["content"]["_meta"] = json!({ "a": 1 });
         for (field, value) in [
@@ -145,7 +148,8 @@ mod tests {
         let used = json!([{ "type": "tool_use", "id": "1", "name": "look", "input": {} }]);
         check(asking(used.clone()), false).unwrap_err();
         check(asking(used), true).unwrap();
-        let mixed = json!([{ "type": "tool_result", "toolUseId": "1", "content": [] }, { "type": "text", "text": "x" }]);
+        let mixed =
+            json!([{ "type": "tool_result", "toolUseId": "1", "content": [] }, { "type": "text", "text": "x" }]);
         check(asking(mixed), true).unwrap_err();
     }
 

@@ -47,7 +47,9 @@ impl UriTemplate {
             let named = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
             if !named {
-                return Err(format!("has the expression {{{name}}}; only level 1 of RFC 6570, a plain name, is served"));
+                return Err(format!(
+                    "has the expression {{{name}}}; only level 1 of RFC 6570, a plain name, is served"
+                ));
             }
             if !parts.is_empty() && !ends_a_value(literal) {
                 return Err(format!("needs text before {{{name}}} that does not begin with a letter or digit"));
@@ -127,7 +129,8 @@ fn decode(value: &str) -> Option<String> {
     while let Some((first, after)) = rest.split_first() {
         rest = match first {
             b'%' => {
-                let digits = std::str::from_utf8(after.get(..2)?).ok().filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()))?;
+                let digits =
+                    std::str::from_utf8(after.get(..2)?).ok().filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()))?;
                 bytes.push(u8::from_str_radix(digits, 16).ok()?);
                 &after[2..]
             }

@@ -17,7 +17,7 @@ pub enum RequestId {
 }
 
 impl RequestId {
-    fn read(value: &Value) -> Option<Self> {
+    pub fn read(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) if text.len() <= 256 => Some(RequestId::Text(text.clone())),
             // 1.0 and 1 are the same JSON number to many clients; a fraction is nobody's id.

@@ -108,8 +108,7 @@ impl Ask for AskResource {
     ) -> wasmtime::Result<Result<Option<wit_resources::ReadResult>, wit::ToolError>> {
         let exports = plugin.exports().resources.as_ref().ok_or_else(|| not_exported("resources"))?;
         let guest = laps.lap("instantiate", exports.instantiate_async(&mut *store).await)?;
-        let request =
-            wit_resources::Request { uri: self.uri, template: self.template, variables: self.variables };
+        let request = wit_resources::Request { uri: self.uri, template: self.template, variables: self.variables };
         let read = guest.cyberos_plugin_resources().call_read_resource(&mut *store, &request).await;
         Ok(match laps.lap("run", read)? {
             Ok(read) => Ok(Some(read)),

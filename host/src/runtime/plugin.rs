@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use wasmtime::component::{Component, Linker};
 use wasmtime::Engine;
+use wasmtime::component::{Component, Linker};
 use wasmtime_wasi::{FsPerms, WasiCtx};
 
 use super::bindings::PluginPre;
@@ -233,8 +233,7 @@ impl Plugin {
 
 /// Does the component export this interface of ours?
 fn exported(engine: &Engine, component: &Component) -> impl Fn(&str) -> bool {
-    let names: HashSet<String> =
-        component.component_type().exports(engine).map(|(name, _)| name.to_string()).collect();
+    let names: HashSet<String> = component.component_type().exports(engine).map(|(name, _)| name.to_string()).collect();
     move |interface| names.contains(&format!("cyberos:plugin/{interface}@1.0.0"))
 }
 

@@ -92,7 +92,9 @@ pub fn log_event(level: log::Level, logger: Option<&str>, data: &impl Serialize)
 impl From<ClientError> for ToolError {
     fn from(error: ClientError) -> ToolError {
         match error {
-            ClientError::Unsupported => ToolError::InvalidInput("The client cannot be asked for what this needs.".into()),
+            ClientError::Unsupported => {
+                ToolError::InvalidInput("The client cannot be asked for what this needs.".into())
+            }
             ClientError::Invalid(why) => ToolError::Internal(why),
             ClientError::Declined => ToolError::Denied("The user declined.".into()),
             ClientError::TimedOut => ToolError::Unavailable("Nobody answered in time.".into()),

@@ -115,9 +115,9 @@ pub mod glue {
 /// Everything that a tool usually needs.
 pub mod prelude {
     pub use crate::{
-        Annotations, Completes, Content, DESTRUCTIVE, NoArguments, Prompt, PromptResult, READ_ONLY, ReadError, ReadResult,
-        Reference, Resource, ResourceTemplate, Slug, TaskSupport, Tool, ToolError, ToolResult, WRITE, assistant, blob,
-        contents, export_plugin, export_tools, text, user,
+        Annotations, Completes, Content, DESTRUCTIVE, NoArguments, Prompt, PromptResult, READ_ONLY, ReadError,
+        ReadResult, Reference, Resource, ResourceTemplate, Slug, TaskSupport, Tool, ToolError, ToolResult, WRITE,
+        assistant, blob, contents, export_plugin, export_tools, text, user,
     };
     pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};

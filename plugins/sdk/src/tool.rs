@@ -6,9 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::bindings::cyberos::plugin::types::{
-    Annotations, TaskSupport, Tool as Declaration, ToolError, ToolResult,
-};
+use crate::bindings::cyberos::plugin::types::{Annotations, TaskSupport, Tool as Declaration, ToolError, ToolResult};
 
 /// Reads, changes nothing, stays inside CyberOS.
 pub const READ_ONLY: Annotations = Annotations {

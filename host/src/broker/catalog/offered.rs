@@ -44,7 +44,8 @@ impl Shelf {
     /// What is taken refuses the newcomer: one plugin must not answer for another.
     pub fn check(&self, plugin: &Plugin) -> Result<(), String> {
         let offers = plugin.offers();
-        let taken = |what: &str, name: &str, by: &Plugin| Err(format!("{what} {name} is offered by plugin {}", by.id()));
+        let taken =
+            |what: &str, name: &str, by: &Plugin| Err(format!("{what} {name} is offered by plugin {}", by.id()));
         for prompt in &offers.prompts {
             if let Some(other) = self.by_name.get(&prompt.name) {
                 return taken("prompt", &prompt.name, &other.plugin);
@@ -96,7 +97,8 @@ impl Shelf {
         if let Some(listed) = self.by_uri.get(uri) {
             return Some(Found::Listed(listed.clone()));
         }
-        let fits = |template: &Arc<Offered<ResourceTemplate>>| Some((template.clone(), template.declared.uri.matches(uri)?));
+        let fits =
+            |template: &Arc<Offered<ResourceTemplate>>| Some((template.clone(), template.declared.uri.matches(uri)?));
         // Reversed, because of equals `max_by_key` takes the last.
         let best = self.templates.iter().rev().filter_map(fits).max_by_key(|(t, _)| t.declared.uri.literal_chars());
         best.map(|(template, variables)| Found::Made(template, variables))

@@ -2,12 +2,15 @@
 //!
 //! `dispatch` is the list of what we answer. Capabilities (`lifecycle`) advertise exactly that.
 
+mod clients;
 mod completions;
 mod cursor;
 mod lifecycle;
+mod logging;
 mod prompts;
 mod resources;
 mod shapes;
+mod subscriptions;
 mod tasks;
 mod tools;
 
@@ -18,7 +21,7 @@ use super::jsonrpc::RequestId;
 use super::peer::Peer;
 use super::server::Protocol;
 use crate::error::{Error, Reason, Result};
-use crate::model::{CallContext, ClientPort, Trace};
+use crate::model::{CallContext, Trace};
 
 /// The one revision that we speak.
 pub const REVISION: &str = "2025-11-25";
@@ -39,6 +42,9 @@ pub async fn dispatch(method: &str, request: Request<'_>) -> Result<Value> {
     match method {
         "initialize" => lifecycle::initialize(request),
         "ping" => Ok(json!({})),
+        "logging/setLevel" => logging::set_level(request).await,
+        "resources/subscribe" => subscriptions::subscribe(request).await,
+        "resources/unsubscribe" => subscriptions::unsubscribe(request).await,
         "tools/list" => tools::list(request),
         "tools/call" => tools::call(request).await,
         "prompts/list" if offers.prompts => prompts::list(request),
@@ -83,7 +89,7 @@ impl Request<'_> {
             request_id: Some(self.id.to_string()),
             cancel: self.cancel.clone(),
             progress: self.peer.progress_sink(&self.object("_meta")?),
-            client: ClientPort::none(),
+            client: self.peer.client_port(&self.protocol.clients, None),
             host_may_confirm: self.peer.policy.host_may_confirm,
         })
     }

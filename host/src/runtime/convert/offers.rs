@@ -111,7 +111,9 @@ fn check_scheme(uri: &str) -> Result<(), String> {
 }
 
 fn check_mime_type(mime_type: Option<&str>) -> Result<(), String> {
-    let token = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !b"()<>@,:\\\"[]?=/".contains(&b));
+    let token = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !b"()<>@,:\\\"[]?=/".contains(&b))
+    };
     let is_type = |text: &str| {
         let (essence, _parameters) = text.split_once(';').unwrap_or((text, ""));
         text.len() <= 255
@@ -211,5 +213,7 @@ pub fn suggestions(suggested: wit_completions::Suggestions, limit: usize) -> Res
 
 fn meta(text: Option<String>) -> Result<Option<Value>> {
     let parsed = text.map(|text| object(&text).map(Value::Object)).transpose();
-    parsed.map_err(|e| Error::new(Reason::InvalidResult, "The plugin returned a malformed result.").detail(format!("meta {e}")))
+    parsed.map_err(|e| {
+        Error::new(Reason::InvalidResult, "The plugin returned a malformed result.").detail(format!("meta {e}"))
+    })
 }

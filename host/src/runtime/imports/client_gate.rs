@@ -27,7 +27,13 @@ pub struct ClientGate {
 
 impl Default for ClientGate {
     fn default() -> Self {
-        ClientGate { questions_left: MAX_QUESTIONS, updates_left: MAX_UPDATES, logs: LOG_BURST, logged: None, visits: vec![] }
+        ClientGate {
+            questions_left: MAX_QUESTIONS,
+            updates_left: MAX_UPDATES,
+            logs: LOG_BURST,
+            logged: None,
+            visits: vec![],
+        }
     }
 }
 

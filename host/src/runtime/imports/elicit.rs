@@ -113,7 +113,10 @@ mod tests {
 
     #[test]
     fn a_user_is_only_sent_to_https_without_credentials() {
-        assert_eq!(check_url("https://example.com/sign-in?state=1").unwrap().as_str(), "https://example.com/sign-in?state=1");
+        assert_eq!(
+            check_url("https://example.com/sign-in?state=1").unwrap().as_str(),
+            "https://example.com/sign-in?state=1"
+        );
         for bad in [
             "http://example.com/",
             "javascript:alert(1)",

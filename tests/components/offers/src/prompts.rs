@@ -45,7 +45,9 @@ impl Completes for Review {
         let all: Vec<String> = match argument {
             "language" => ["python", "pascal", "perl", "rust"].map(Into::into).into(),
             // More than the host sends, and what was chosen before.
-            _ => (0..150).map(|n| format!("{} {n}", chosen.get("language").map_or("any", |l| l.as_str().unwrap_or("")))).collect(),
+            _ => (0..150)
+                .map(|n| format!("{} {n}", chosen.get("language").map_or("any", |l| l.as_str().unwrap_or(""))))
+                .collect(),
         };
         Ok(all.into_iter().filter(|word| word.starts_with(value)).collect())
     }

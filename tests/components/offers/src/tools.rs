@@ -21,7 +21,8 @@ macro_rules! written_schema {
         impl Tool for $tool {
             const NAME: &'static str = $name;
             const TITLE: &'static str = "Schema";
-            const DESCRIPTION: &'static str = "Test guest: a schema that was written by hand, passed to clients as it is.";
+            const DESCRIPTION: &'static str =
+                "Test guest: a schema that was written by hand, passed to clients as it is.";
             const ANNOTATIONS: Annotations = READ_ONLY;
             const ICONS: Option<&'static str> = Some(r#"[{"src":"data:image/png;base64,iVBORw0KGgo="}]"#);
             const META: Option<&'static str> = Some(r#"{"com.example/x":1,"io.modelcontextprotocol/forged":1}"#);
