@@ -21,7 +21,7 @@ use crate::config::{
     AuthArg, BadSetting, CuoArg, DirectoryGrant, Grants, LogFormatArg, PagemapScanArg, Settings, SettingsArgs,
     StoreSettings, ToolNamesArg, TransportArg,
 };
-use crate::model::PluginId;
+use crate::model::{NoSubscribers, PluginId};
 use crate::protocol::{ClientSettings, Clients, PeerPolicy, Protocol, ServerInfo};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
@@ -382,7 +382,13 @@ fn services(
             .map_err(|why| BadSetting::new(why.to_string()))?
         }
     };
-    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory), metrics })
+    Ok(Services {
+        cuo: Some(Arc::new(cuo)),
+        http: HttpUpstreams::new(),
+        memory: Arc::new(memory),
+        updates: Arc::new(NoSubscribers),
+        metrics,
+    })
 }
 
 /// The eight first-party components with exactly what each needs, then the operator's.

@@ -14,6 +14,9 @@ on_both_transports! {
     a_client_that_cannot_be_asked_gets_no_destructive_task
     a_client_is_told_what_becomes_of_its_task
     a_time_to_live_is_a_number_of_milliseconds
+    a_guest_asks_its_user_and_its_model_from_a_task
+    a_guest_whose_question_nobody_answers_goes_on
+    a_guest_is_told_what_the_client_of_its_task_cannot_do
 }
 
 const TOOL: &str = "test.destructive_task";
@@ -198,6 +201,62 @@ async fn a_time_to_live_is_a_number_of_milliseconds(setup: Setup) {
     assert_eq!(call(json!({ "ttl": null })).await.result()["task"]["ttl"], 86_400_000);
     for bad in [json!({ "ttl": -1 }), json!({ "ttl": "90000" }), json!({ "ttl": true }), json!([]), json!("yes")] {
         call(bad).await.assert_code(-32602).assert_error("input_validation", "invalid_params");
+    }
+}
+
+// A guest that asks while it runs as a task.
+
+const GRANTS: &str = "[plugins.guest-offers]\nany_tool_name = true\nelicit = true\nsample = true\n";
+
+async fn started(alice: &Caller<'_>, tool: &str) -> String {
+    let reply = alice.call_as_task(tool, json!({})).await;
+    reply.result()["task"]["taskId"].as_str().unwrap().to_owned()
+}
+
+async fn a_guest_asks_its_user_and_its_model_from_a_task(setup: Setup) {
+    let bridge = setup.guests(&["guest_offers"], GRANTS).start().await;
+    let alice = bridge.caller("alice").in_session(json!({ "elicitation": {}, "sampling": {} })).await;
+    let delivery = json!({ "city": "Hue", "express": true });
+    let said = json!({ "role": "assistant", "model": "m", "content": { "type": "text", "text": "Because." } });
+    for (tool, method, answer, says) in [
+        ("test.asks_form_as_task", "elicitation/create", json!({ "action": "accept", "content": delivery }), "Hue"),
+        ("test.asks_model_as_task", "sampling/createMessage", said, "Because."),
+    ] {
+        // given: a task that asks
+        let id = started(&alice, tool).await;
+        let asking = alice.follow_until(&id, |task| task["status"] == "input_required").await;
+        assert!(asking["message"].as_str().unwrap().contains("tasks/result"), "{asking:#}");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        // when
+        let (reply, asked) = alice.send_answering(result_of(&alice, &id), &answer).await;
+        // then
+        assert_eq!((asked.len(), &asked[0]["method"]), (1, &json!(method)), "{asked:#?}");
+        assert_eq!(asked[0]["params"]["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], id.as_str());
+        let came = reply.structured();
+        assert_eq!(came["answer"], "accept", "{came:#}");
+        assert!(came["says"].as_str().unwrap().contains(says), "{came:#}");
+        let (before, after) = (came["left"][0].as_u64().unwrap(), came["left"][1].as_u64().unwrap());
+        assert!(before - after < 300, "the time that a person takes is given back: {came:#}");
+        let task = alice.task_get(&id).await.result().clone();
+        assert_eq!(task["status"], "completed", "{task:#}");
+    }
+}
+
+async fn a_guest_whose_question_nobody_answers_goes_on(setup: Setup) {
+    let bridge = setup.guests(&["guest_offers"], GRANTS).flag("--ask-timeout-seconds=1").start().await;
+    let alice = bridge.caller("alice").in_session(asks_forms()).await;
+    let id = started(&alice, "test.asks_form_as_task").await;
+    let task = alice.follow_until(&id, |task| task["status"] == "completed").await;
+    assert_eq!(task["output"]["answer"], "timed-out", "{task:#}");
+}
+
+async fn a_guest_is_told_what_the_client_of_its_task_cannot_do(setup: Setup) {
+    let bridge = setup.guests(&["guest_offers"], GRANTS).start().await;
+    let alice = bridge.caller("alice").in_session(json!({})).await;
+    for tool in ["test.asks_form_as_task", "test.asks_model_as_task"] {
+        let id = started(&alice, tool).await;
+        let came = alice.task_result(&id).await.structured().clone();
+        assert_eq!((&came["answer"], &came["can"]), (&json!("unsupported"), &json!([])), "{came:#}");
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod acceptance;
 mod architecture;
+mod asking;
 mod asking_tasks;
 mod cancelling;
 mod cli;
@@ -27,6 +28,7 @@ mod http;
 mod isolation;
 mod limits;
 mod oauth_metadata;
+mod offers;
 mod outages;
 mod races;
 mod rate_limits;
