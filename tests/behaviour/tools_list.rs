@@ -116,7 +116,6 @@ async fn clients_that_refuse_dots_see_underscores_and_both_are_called() {
     }
 }
 
-
 async fn a_client_that_is_known_to_refuse_dots_sees_none(setup: Setup) {
     let bridge = setup.start().await;
     for (client, expected) in [("claude-ai", "cyberos_cuo_route"), ("an-unknown-client", "cyberos.cuo.route")] {
