@@ -7,11 +7,11 @@ use super::shapes::insert_meta;
 use super::{Request, cursor, invalid, tasks};
 use crate::broker::{Entry, Reply};
 use crate::error::Result;
-use crate::model::{CallContext, Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
+use crate::model::{Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
 
 pub fn list(request: Request<'_>) -> Result<Value> {
-    let tools = request.protocol.broker.catalog().visible_to(&request.peer.caller);
     let peer = request.peer;
+    let tools = request.protocol.broker.catalog().visible_to(&peer.caller);
     let underscored = peer.policy.underscore_names.unwrap_or_else(|| peer.session.facts().underscore_names);
     cursor::page(&request, "tools", &tools, |entry| wire_tool(entry, underscored))
 }
@@ -58,20 +58,7 @@ pub async fn call(request: Request<'_>) -> Result<Value> {
     let meta = request.object("_meta")?;
     let task = task_request(&request)?;
     let peer = request.peer;
-    let call = ToolCall {
-        name,
-        arguments,
-        task,
-        context: CallContext {
-            trace: request.trace,
-            request_id: Some(request.id.to_string()),
-            cancel: request.cancel.clone(),
-            progress: peer.progress_sink(&meta),
-            client: peer.client_port(&request.protocol.clients, None),
-            host_may_confirm: peer.policy.host_may_confirm,
-        },
-        meta,
-    };
+    let call = ToolCall { name, arguments, task, context: request.context()?, meta };
     match request.protocol.broker.call_tool(&peer.caller, call).await? {
         Reply::Result(result) => Ok(wire_result(result)),
         Reply::Task(row) if task.is_some() => Ok(json!({ "task": tasks::wire_task(&row) })),
