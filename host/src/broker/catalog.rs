@@ -161,7 +161,7 @@ fn advertised(task_support: TaskSupport, schema: &Value) -> Value {
         TaskSupport::Optional => json!({
             "type": "object",
             "anyOf": [
-                schema,
+                moved(schema.clone()),
                 {
                     "type": "object",
                     "description": "A task handle: follow it with tasks/get.",
@@ -174,9 +174,52 @@ fn advertised(task_support: TaskSupport, schema: &Value) -> Value {
     }
 }
 
+/// The schema as it has to read where [`advertised`] puts it: references to its own parts follow it there.
+fn moved(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(members) => {
+            for (key, value) in members.iter_mut() {
+                match (key.as_str(), value.as_str()) {
+                    ("$ref" | "$dynamicRef", Some("#")) => *value = NEW_PLACE.into(),
+                    ("$ref" | "$dynamicRef", Some(own)) if own.starts_with("#/") => {
+                        *value = format!("{NEW_PLACE}{}", &own[1..]).into();
+                    }
+                    // Data, not schemas.
+                    ("const" | "enum" | "default" | "examples", _) => {}
+                    _ => *value = moved(value.take()),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = moved(item.take())),
+        _ => {}
+    }
+    schema
+}
+
+const NEW_PLACE: &str = "#/anyOf/0";
+
 impl ToolName {
     /// The name that a client which refuses dots gets.
     pub fn for_client(&self, underscored: bool) -> String {
         if underscored { self.underscored() } else { self.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_schema_with_references_still_means_the_same_beside_the_task_handle() {
+        let own = json!({
+            "type": "object",
+            "properties": { "next": { "$ref": "#" }, "size": { "$ref": "#/$defs/size" } },
+            "additionalProperties": false,
+            "$defs": { "size": { "type": "integer" } },
+        });
+        let shown = jsonschema::validator_for(&advertised(TaskSupport::Optional, &own)).unwrap();
+        assert!(shown.is_valid(&json!({ "next": { "size": 1 } })));
+        assert!(!shown.is_valid(&json!({ "next": { "size": "1" } })));
+        assert!(shown.is_valid(&json!({ "task_id": "t-1", "status": "running" })));
     }
 }

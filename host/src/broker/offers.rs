@@ -22,6 +22,8 @@ use crate::runtime::{Ask, AskCompletion, AskPrompt, AskResource, Ended, Plugin, 
 
 /// From the WIT.
 const MAX_ARGUMENT_BYTES: usize = 16 << 10;
+/// One count for all of them: a client may ask at every key that is pressed.
+const COMPLETIONS: &str = "completion/complete";
 const MAX_COMPLETED_CHARS: usize = 1_024;
 
 /// A question that passed every gate.
@@ -64,7 +66,8 @@ impl Broker {
     /// Refuses with `prompt_not_found`, `insufficient_scope`, `invalid_params`.
     fn clear_prompt(&self, caller: &Caller, name: &str, arguments: Map<String, Value>) -> Result<Ready<AskPrompt>> {
         let prompt = self.find_prompt(name)?;
-        self.may_have(caller, format_args!("Prompt {name}"), &prompt.declared.scopes, &format!("prompts/get {name}"))?;
+        let counted = format!("prompts/get {name}");
+        self.allow(caller, format_args!("Prompt {name}"), &prompt.declared.scopes, &counted)?;
         check_arguments(&prompt.declared, &arguments)?;
         let ask = AskPrompt { name: name.to_owned(), arguments: Value::Object(arguments).to_string() };
         Ok(Ready { plugin: prompt.plugin.clone(), name: name.to_owned(), ask })
@@ -81,12 +84,12 @@ impl Broker {
         };
         match found {
             Found::Listed(resource) => {
-                self.may_have(caller, "This resource", &resource.declared.scopes, &format!("resources/read {uri}"))?;
+                self.allow(caller, "This resource", &resource.declared.scopes, &format!("resources/read {uri}"))?;
                 Ok(Ready { plugin: resource.plugin.clone(), name: uri.to_owned(), ask: ask(None, Map::new()) })
             }
             Found::Made(template, variables) => {
                 let text = template.declared.uri.as_str().to_owned();
-                self.may_have(caller, "This resource", &template.declared.scopes, &format!("resources/read {text}"))?;
+                self.allow(caller, "This resource", &template.declared.scopes, &format!("resources/read {text}"))?;
                 let variables = variables.into_iter().map(|(name, value)| (name, value.into())).collect();
                 Ok(Ready { plugin: template.plugin.clone(), name: text.clone(), ask: ask(Some(text), variables) })
             }
@@ -98,12 +101,7 @@ impl Broker {
         let (plugin, name, is_declared): (_, _, Box<dyn Fn(&str) -> bool>) = match &call.reference {
             Reference::Prompt(name) => {
                 let prompt = self.find_prompt(name)?;
-                self.may_have(
-                    caller,
-                    format_args!("Prompt {name}"),
-                    &prompt.declared.scopes,
-                    &format!("completion/complete {name}"),
-                )?;
+                self.allow(caller, format_args!("Prompt {name}"), &prompt.declared.scopes, COMPLETIONS)?;
                 let plugin = prompt.plugin.clone();
                 let declared = move |name: &str| prompt.declared.arguments.iter().any(|argument| argument.name == name);
                 (plugin, name.clone(), Box::new(declared))
@@ -111,12 +109,7 @@ impl Broker {
             Reference::Template(text) => {
                 let template = self.catalog().find_template(text);
                 let template = template.ok_or_else(|| invalid("There is no such resource template."))?;
-                self.may_have(
-                    caller,
-                    "This resource template",
-                    &template.declared.scopes,
-                    &format!("completion/complete {text}"),
-                )?;
+                self.allow(caller, "This resource template", &template.declared.scopes, COMPLETIONS)?;
                 let plugin = template.plugin.clone();
                 (plugin, text.clone(), Box::new(move |name: &str| template.declared.uri.has_variable(name)))
             }
@@ -144,10 +137,23 @@ impl Broker {
         })
     }
 
-    /// May this caller have that, now; `budget` is what counts against its tenant's limit. Before arguments are looked at: who may not have it learns nothing about them.
-    fn may_have(&self, caller: &Caller, what: impl Display, scopes: &[String], budget: &str) -> Result<()> {
+    /// May this caller have that, now. Before arguments are looked at: who may not have it learns nothing about them.
+    /// `counted`: under what it counts for the caller's rate, from a closed set.
+    fn allow(&self, caller: &Caller, what: impl Display, scopes: &[String], counted: &str) -> Result<()> {
         steps::check_scopes(caller, what, scopes)?;
-        self.admit(caller, budget)
+        self.admit(caller, counted)
+    }
+
+    /// May this caller read that, and so hear when it changes? Refuses with `resource_not_found`, `insufficient_scope`.
+    pub fn may_read(&self, caller: &Caller, uri: &str) -> Result<()> {
+        let found = self.catalog().find_resource(uri);
+        let found =
+            found.ok_or_else(|| Error::new(Reason::ResourceNotFound, "There is no such resource.").with("uri", uri))?;
+        let scopes = match &found {
+            Found::Listed(resource) => &resource.declared.scopes,
+            Found::Made(template, _) => &template.declared.scopes,
+        };
+        steps::check_scopes(caller, "This resource", scopes)
     }
 
     async fn serve<A: Ask>(

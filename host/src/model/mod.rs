@@ -28,7 +28,7 @@ pub use offers::{
 pub use sampling::check_sampling;
 pub use tool::{Annotations, PluginId, TaskSupport, Tool, ToolName};
 pub use trace::{Trace, TraceId};
-pub use updates::{NoSubscribers, UpdateSink};
+pub use updates::UpdateSink;
 pub use uri_template::{MAX_URI_CHARS, UriTemplate, is_uri};
 
 use serde::{Deserialize, Serialize};

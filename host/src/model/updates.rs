@@ -7,10 +7,3 @@ pub trait UpdateSink: Send + Sync {
     /// of `tenant` may learn of it, and only those who may read it. Never blocks.
     fn resource_updated(&self, tenant: TenantId, plugin: &PluginId, uri: &str);
 }
-
-/// For a bridge whose clients cannot subscribe, such as a task worker.
-pub struct NoSubscribers;
-
-impl UpdateSink for NoSubscribers {
-    fn resource_updated(&self, _tenant: TenantId, _plugin: &PluginId, _uri: &str) {}
-}

@@ -32,6 +32,9 @@ pub fn initialize(request: Request<'_>) -> Result<Value> {
     for (kind, _) in kinds.iter().filter(|(_, offered)| *offered) {
         capabilities[kind] = json!({});
     }
+    if offers.resources {
+        capabilities["resources"]["subscribe"] = true.into();
+    }
     Ok(json!({
         "protocolVersion": REVISION,
         "capabilities": capabilities,
