@@ -11,7 +11,6 @@ use crate::stdio::{PATIENCE, Stdio};
 
 /// A request under way, and everything that the bridge says before its answer.
 pub struct Conversation<'c> {
-    caller: &'c Caller<'c>,
     message: Value,
     line: Line<'c>,
 }
@@ -31,8 +30,8 @@ pub enum Said {
     Answer(Reply),
 }
 
-impl<'b> Caller<'b> {
-    pub async fn begin<'c>(&'c self, message: Value) -> Conversation<'c> {
+impl Caller<'_> {
+    pub async fn begin(&self, message: Value) -> Conversation<'_> {
         let line = if self.bridge.is_stdio() {
             Line::Stdio(self.bridge.line(), self.bridge.line().begin(&message).await)
         } else {
@@ -42,7 +41,7 @@ impl<'b> Caller<'b> {
                 false => Line::Answered(serde_json::from_str(&events.text().await).expect("JSON")),
             }
         };
-        Conversation { caller: self, message, line }
+        Conversation { message, line }
     }
 
     /// The result of a request of the bridge.
@@ -128,9 +127,5 @@ impl Conversation<'_> {
             true => Said::Answer(Reply { body: message, status: None, headers: Default::default() }),
             false => Said::Message(message),
         }
-    }
-
-    pub fn caller(&self) -> &Caller<'_> {
-        self.caller
     }
 }

@@ -148,7 +148,7 @@ impl Client for RowClient {
         // A failure of the question is the plugin's to handle, and it runs on with it.
         self.ask_and(Question::from(&question), |answer| Ok((answer, None)))
             .await?
-            .and_then(|a| a.to_elicitation(&question))
+            .and_then(|a| a.into_elicitation(&question))
     }
 
     async fn sample(&self, request: Map<String, Value>) -> Result<Map<String, Value>> {
@@ -156,7 +156,7 @@ impl Client for RowClient {
         if !self.features.sample || (needs_tools && !self.features.sample_tools) {
             return Err(unsupported("sampling"));
         }
-        self.ask_and(Question::Sample { request }, |answer| Ok((answer, None))).await?.and_then(Answer::to_sample)
+        self.ask_and(Question::Sample { request }, |answer| Ok((answer, None))).await?.and_then(Answer::into_sample)
     }
 
     fn elicitation_complete(&self, elicitation_id: &str) {

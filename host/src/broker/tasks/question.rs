@@ -92,7 +92,7 @@ impl Answer {
         serde_json::to_value(self).expect("plain data is JSON")
     }
 
-    pub fn to_elicitation(self, question: &Elicitation) -> Result<ElicitAnswer> {
+    pub fn into_elicitation(self, question: &Elicitation) -> Result<ElicitAnswer> {
         match (self, question) {
             (Answer::Accept { content }, Elicitation::Form(form)) => {
                 form.accept(content).map(ElicitAnswer::Accept).map_err(|why| unfit().detail(why))
@@ -104,7 +104,7 @@ impl Answer {
         }
     }
 
-    pub fn to_sample(self) -> Result<Map<String, Value>> {
+    pub fn into_sample(self) -> Result<Map<String, Value>> {
         match self {
             Answer::Sampled { result } => Ok(result),
             other => Err(other.failure()),

@@ -125,7 +125,7 @@ impl Tasks {
                 let agreed = stored.agreed();
                 client
                     .ask_and(question, |answer| {
-                        let answer = answer.and_then(|answer| answer.to_elicitation(&elicitation));
+                        let answer = answer.and_then(|answer| answer.into_elicitation(&elicitation));
                         Ok((pending.answered(answer)?, Some(agreed.to_json())))
                     })
                     .await
