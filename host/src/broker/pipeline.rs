@@ -1,6 +1,5 @@
 //! One tool call, from who asks to what they get. This is the only place that knows the order; it reads downwards.
 
-use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,7 +71,7 @@ impl Broker {
                 caller: cleared.caller.clone(),
                 bearer: cleared.caller.bearer(),
                 tool: cleared.entry.tool.name.clone(),
-                arguments: Value::Object(cleared.arguments.clone()).to_string(),
+                arguments: serde_json::to_string(&cleared.arguments).expect("arguments came as JSON"),
                 trace: context.trace,
                 deadline,
                 cancel: context.cancel,

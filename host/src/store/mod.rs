@@ -14,7 +14,7 @@ pub mod verify;
 mod wake;
 
 pub use audit::{
-    Appended, AuditFilter, AuditHead, AuditPosition, AuditRow, Durability, NewAuditRow, OutboxRow, anchor,
+    Appended, AuditFilter, AuditHead, AuditPosition, AuditRow, Body, Durability, NewAuditRow, OutboxRow, anchor,
 };
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
