@@ -6,7 +6,7 @@ WASM       := target/plugins/wasm32-wasip2/component
 BRIDGE     := target/debug/cyberos-mcp-bridge
 ADDRESS    ?= 127.0.0.1:8082
 
-.PHONY: run build plugins guests test test-postgres-ready clients lint fmt bench release clean help
+.PHONY: run build plugins guests test conformance conformance-serve fuzz test-postgres-ready clients lint fmt bench release clean help
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,12 +22,22 @@ plugins: .wasm-target ## The eight tool components
 	$(CARGO) build --profile component --target wasm32-wasip2 --target-dir target/plugins $(addprefix -p ,$(COMPONENTS))
 
 guests: .wasm-target ## The components that the tests misuse
-	$(CARGO) build --profile component --target wasm32-wasip2 --target-dir target/plugins -p 'guest-*' -p fixture-echo --lib --examples
+	$(CARGO) build --profile component --target wasm32-wasip2 --target-dir target/plugins -p 'guest-*' -p 'fixture-*' --lib --examples
 
 test: plugins guests ## All tests, with a Postgres of their own
 	scripts/need-postgres
 	scripts/need-clients
 	CARGO="$(CARGO)" tests/with-postgres scripts/run-tests
+
+conformance: build guests ## The official conformance suite alone
+	scripts/need-clients
+	scripts/conformance
+
+conformance-serve: build guests ## What the suite talks to, on loopback: make conformance-serve PORT=9000
+	@scripts/conformance serve $(or $(PORT),9000)
+
+fuzz: plugins ## Look for inputs that break us, FUZZ_SECONDS=60 for each target; what is found becomes a test
+	CARGO="$(CARGO)" scripts/fuzz $(TARGETS)
 
 lint: plugins ## Formatting and lints
 	$(CARGO) fmt --all --check

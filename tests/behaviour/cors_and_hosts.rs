@@ -118,3 +118,25 @@ async fn a_foreign_host_name_is_refused() {
     let answer = bridge.raw(two.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 403") || answer.starts_with("HTTP/1.1 400"), "{answer}");
 }
+
+#[tokio::test]
+async fn a_page_of_the_address_that_was_asked_is_no_stranger() {
+    // given
+    let bridge = Bridge::http().auth_none().flag("--allowed-host=mcp.example.com").start().await;
+    let port = bridge.address().port();
+    // when, then
+    for host in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), "mcp.example.com".into()] {
+        for scheme in ["http", "https"] {
+            let answer = ask(&bridge, &[("host", &host), ("origin", &format!("{scheme}://{host}"))]).await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            assert!(!has_cors(&answer), "{answer:?}");
+        }
+    }
+    // Another program's page on the same machine is one.
+    for origin in ["http://127.0.0.1:1", "http://localhost", "ws://localhost", "localhost"] {
+        assert_forbidden(&ask(&bridge, &[("host", &format!("localhost:{port}")), ("origin", origin)]).await);
+    }
+    // Where every host is allowed, a page that points its own name at us is still refused.
+    let bridge = Bridge::http().auth_none().flag("--allowed-host=*").start().await;
+    assert_forbidden(&ask(&bridge, &[("host", "evil.example"), ("origin", "http://evil.example")]).await);
+}

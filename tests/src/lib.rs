@@ -5,10 +5,13 @@
 
 pub mod bridge;
 pub mod caller;
+pub mod events;
+pub mod fuzzing;
 pub mod gate;
 pub mod inside;
 pub mod otlp;
 pub mod postgres;
+pub mod recorder;
 pub mod reply;
 pub mod setup;
 pub mod stdio;
@@ -17,7 +20,8 @@ pub mod tokens;
 mod warm;
 
 pub use bridge::Bridge;
-pub use caller::{TENANT_A, TENANT_B};
+pub use caller::{Caller, TENANT_A, TENANT_B};
+pub use recorder::Recorder;
 pub use reply::Reply;
 pub use setup::{Setup, bridge_binary};
 

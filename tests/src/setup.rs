@@ -68,6 +68,19 @@ impl Setup {
         self.flag("--auth=none")
     }
 
+    /// Nobody is limited, for tests that call more often than people do.
+    pub fn unlimited(self) -> Setup {
+        ["user", "tenant", "tool"]
+            .into_iter()
+            .fold(self, |setup, limit| setup.flag(format!("--rate-limit-{limit}=off")))
+    }
+
+    /// HTTP with tokens of whichever issuers the flags name, and not of the harness's own.
+    pub fn no_issuer(mut self) -> Setup {
+        self.bearer = false;
+        self
+    }
+
     /// Stdio with the token of this caller instead of the local principal.
     pub fn token_of(self, subject: &str, tenant: &str, scopes: &[&str]) -> Setup {
         let scopes: Vec<String> = scopes.iter().map(|s| (*s).to_owned()).collect();

@@ -1,17 +1,23 @@
 //! Decisions: may this caller make this call, now, with these arguments; and what is recorded of it.
 //!
-//! Knows no transport, no JSON-RPC and no wasmtime. `pipeline` is the one page that shows the order of the steps.
+//! Knows no transport, no JSON-RPC and no wasmtime. `pipeline` is the one page that shows the order of the
+//! steps of a tool call, `offers` the shorter one for prompts, resources and completions.
 
 mod audit;
 mod catalog;
+mod limits;
 mod observe;
+mod offers;
 mod pipeline;
-mod schema;
+// Open to the fuzz targets alone.
+#[doc(hidden)]
+pub mod schema;
 mod steps;
 mod tasks;
 
 pub use audit::AuditLog;
-pub use catalog::{Catalog, Entry};
+pub use catalog::{Catalog, Entry, Found, Offered};
+pub use limits::Limits;
 pub use observe::Observer;
 pub use pipeline::{Broker, BrokerParts, Reply};
 pub use steps::ConfirmationPolicy;

@@ -1,12 +1,23 @@
 //! JSON Schemas of tools, compiled once when a plugin is loaded.
 //!
 //! 2020-12 unless `$schema` names draft-07 (MCP 2025-11-25, JSON Schema usage). References stay inside the document: the
-//! validator is built without any way to fetch. Patterns run on a linear-time engine, so that no argument can make a
-//! check take long.
+//! validator is built without any way to fetch. Patterns run on a linear-time engine, and what references can multiply is
+//! bounded before a value is looked at ([`cost`]), so that no argument can make a check take long.
 
+mod cost;
+mod graph;
+
+use cost::Cost;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
+
+/// A schema that values can be checked against.
+#[derive(Debug)]
+pub struct Schema {
+    validator: Validator,
+    cost: Cost,
+}
 
 /// What was wrong, and where.
 #[derive(Debug)]
@@ -19,24 +30,31 @@ pub struct Violation {
 /// Longest message; messages quote the offending value.
 const MAX_MESSAGE_CHARS: usize = 300;
 
-pub fn compile(schema: &Value) -> Result<Validator, String> {
+/// The error is a sentence without its subject, which is the schema.
+pub fn compile(schema: &Value) -> Result<Schema, String> {
+    let cost = Cost::of(schema)?;
     let draft = match schema.get("$schema").and_then(Value::as_str).map(|s| s.trim_end_matches('#')) {
         None | Some("https://json-schema.org/draft/2020-12/schema") => Draft::Draft202012,
         Some("http://json-schema.org/draft-07/schema" | "https://json-schema.org/draft-07/schema") => Draft::Draft7,
         Some(other) => return Err(format!("is of dialect {other}; 2020-12 and draft-07 are supported")),
     };
-    jsonschema::options()
+    let validator = jsonschema::options()
         .with_draft(draft)
         .with_pattern_options(PatternOptions::regex())
         .build(schema)
-        .map_err(|error| format!("is not a valid schema: {}", clip(&error.to_string())))
+        .map_err(|error| format!("is not a valid schema: {}", clip(&error.to_string())))?;
+    Ok(Schema { validator, cost })
 }
 
 /// The first violation, if any.
-pub fn check(validator: &Validator, value: &Value) -> Result<(), Violation> {
-    match validator.iter_errors(value).next() {
-        None => Ok(()),
-        Some(error) => {
+pub fn check(schema: &Schema, value: &Value) -> Result<(), Violation> {
+    if !schema.cost.allows(value) {
+        let message = "The value is too large, or nested too deeply, to be checked against this schema.".into();
+        return Err(Violation { pointer: String::new(), message });
+    }
+    match schema.validator.validate(value) {
+        Ok(()) => Ok(()),
+        Err(error) => {
             Err(Violation { pointer: error.instance_path().to_string(), message: clip(&message(&error, value)) })
         }
     }

@@ -28,10 +28,13 @@ const ALLOWED_HEADERS: &str =
 const EXPOSED_HEADERS: &str = "mcp-session-id, www-authenticate";
 
 pub async fn check(State(origins): State<Origins>, request: Request, next: Next) -> Response {
-    if !origins.host_is_ours(request.headers(), request.uri()) {
+    let Some(host) = host(request.headers(), request.uri()).filter(|host| origins.is_ours(host)) else {
         return forbidden("This server does not answer to that host name.");
-    }
+    };
     let Some(origin) = request.headers().get(header::ORIGIN).cloned() else { return next.run(request).await };
+    if origins.is_same(&origin, &host) {
+        return next.run(request).await;
+    }
     if !origins.may_ask(&origin) {
         return forbidden("Requests from this origin are not allowed.");
     }
@@ -52,18 +55,31 @@ impl Origins {
         self.cors.iter().any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin))
     }
 
-    fn host_is_ours(&self, headers: &HeaderMap, uri: &Uri) -> bool {
-        let mut hosts = headers.get_all(header::HOST).iter();
-        let named = match (hosts.next(), hosts.next()) {
-            (Some(host), None) => host.to_str().ok().map(str::to_owned),
-            (None, _) => uri.authority().map(|a| a.to_string()),
-            // Two of them is an attempt to be read in two ways.
-            (Some(_), Some(_)) => return false,
-        };
-        let Some(named) = named else { return false };
-        let name = without_port(&named).to_ascii_lowercase();
-        matches!(name.as_str(), "localhost" | "127.0.0.1" | "[::1]")
-            || self.hosts.iter().any(|h| h == "*" || *h == name)
+    /// The origin is the address that was asked. A name that only the wildcard allows proves nothing: it may have been
+    /// pointed at us by whoever wrote the page.
+    fn is_same(&self, origin: &HeaderValue, host: &str) -> bool {
+        let authority = origin.to_str().ok().and_then(|o| o.strip_prefix("http://").or(o.strip_prefix("https://")));
+        self.is_named(host) && authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        self.is_named(host) || self.hosts.iter().any(|h| h == "*")
+    }
+
+    fn is_named(&self, host: &str) -> bool {
+        let name = without_port(host).to_ascii_lowercase();
+        matches!(name.as_str(), "localhost" | "127.0.0.1" | "[::1]") || self.hosts.contains(&name)
+    }
+}
+
+/// What was asked for, with its port.
+fn host(headers: &HeaderMap, uri: &Uri) -> Option<String> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().ok().map(str::to_owned),
+        (None, _) => uri.authority().map(|a| a.to_string()),
+        // Two of them is an attempt to be read in two ways.
+        (Some(_), Some(_)) => None,
     }
 }
 

@@ -1,0 +1,40 @@
+//! Inputs that the fuzzer found, and the seeds that it starts from, one test for each target.
+
+use bridge_tests::fuzzing::{TARGETS, kept_inputs, target};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// More than any of these small inputs may take, in an unoptimised build on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn replay(name: &str) {
+    let target = target(name);
+    let inputs = kept_inputs(target);
+    assert!(!inputs.is_empty(), "{name} has no seeds");
+    for path in inputs {
+        // The last line says which input it was, should it end the process.
+        eprintln!("{}", path.display());
+        let bytes = std::fs::read(&path).unwrap();
+        let started = Instant::now();
+        (target.run)(&bytes);
+        assert!(started.elapsed() < PATIENCE, "{} took {:?}", path.display(), started.elapsed());
+    }
+}
+
+#[test]
+fn json_rpc() {
+    replay("json_rpc");
+}
+
+#[test]
+fn schema_compiler() {
+    replay("schema_compiler");
+}
+
+#[test]
+fn every_target_is_replayed() {
+    let source = include_str!("fuzzed.rs");
+    let replayed: BTreeSet<_> = source.lines().filter_map(|line| line.trim().strip_prefix("replay(\"")).collect();
+    let replayed: BTreeSet<_> = replayed.iter().map(|line| line.trim_end_matches("\");")).collect();
+    assert_eq!(replayed, TARGETS.iter().map(|target| target.name).collect());
+}
