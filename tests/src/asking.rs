@@ -1,6 +1,6 @@
 //! A client that is asked things while it waits for an answer, over either transport.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -42,16 +42,6 @@ impl Caller<'_> {
             }
         };
         Conversation { message, line }
-    }
-
-    /// The result of a request of the bridge.
-    pub async fn answer(&self, question: &Value, result: Value) {
-        let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }).to_string();
-        if self.bridge.is_stdio() {
-            return self.bridge.line().send(&answer).await;
-        }
-        let posted = self.post(answer.into_bytes()).await;
-        assert_eq!(posted.status, 202, "{posted:?}");
     }
 
     /// Send a request, give `answer` to each question, and wait for the request's own answer. Also what was asked.

@@ -17,7 +17,7 @@ pub mod verify;
 mod wake;
 
 pub use audit::{
-    Appended, AuditFilter, AuditHead, AuditPosition, AuditRow, Durability, NewAuditRow, OutboxRow, anchor,
+    Appended, AuditFilter, AuditHead, AuditPosition, AuditRow, Body, Durability, NewAuditRow, OutboxRow, anchor,
 };
 pub use letters::{Letter, MAX_LETTER_BYTES, Post};
 pub use postgres::PostgresStore;
