@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 use axum::routing::post;
 use cyberos_plugin_host::app::Bridge;
 use cyberos_plugin_host::auth::{Caller, Identifier};
-use cyberos_plugin_host::broker::{Catalog, Entry};
+use cyberos_plugin_host::broker::{Catalog, Entry, schema};
 use cyberos_plugin_host::model::{Trace, arguments_sha256};
 use cyberos_plugin_host::protocol::{Answer, InFlight, Message, RequestId, parse};
 use cyberos_plugin_host::telemetry::{CallRecord, Metrics, Outcome};
@@ -65,8 +65,8 @@ fn bare(entry: &Entry, body: &[u8]) -> String {
 }
 
 fn echo(entry: &Entry, arguments: &Value) -> Value {
-    if let Some(violation) = entry.input.iter_errors(arguments).next() {
-        panic!("the load sends good arguments: {violation}");
+    if let Err(violation) = schema::check(&entry.input, arguments) {
+        panic!("the load sends good arguments: {violation:?}");
     }
     json!({ "text": arguments["text"] })
 }
@@ -91,7 +91,7 @@ impl Gates {
         let echo = echo(&entry, &arguments);
         drop(running);
         let output = entry.output.as_ref().expect("the echo tool has an output schema");
-        assert!(output.iter_errors(&echo).next().is_none(), "the echo matches it");
+        assert!(schema::check(output, &echo).is_ok(), "the echo matches it");
         self.metrics.call_ended(&CallRecord {
             tool: entry.tool.name.as_str(),
             tenant: Some(&caller.tenant().to_string()),
