@@ -1,10 +1,9 @@
 //! What a plugin asks its caller's user and model, over the real transports: on the call's own stream, or in line.
 
+use bridge_tests::asking::Said;
 use bridge_tests::caller::Caller;
-use bridge_tests::events::Events;
 use bridge_tests::{Bridge, Setup, on_both_transports};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 pub const GRANTS: &str =
     "[plugins.guest-offers]\nany_tool_name = true\nelicit = true\nsample = true\nresource_updates = true\n";
@@ -23,50 +22,8 @@ on_both_transports! {
     a_client_hears_the_levels_that_it_asked_for
 }
 
-/// A call that asks something before it ends.
-pub enum Asking {
-    Stream(Events),
-    Line(tokio::sync::oneshot::Receiver<Value>),
-}
-
-impl Asking {
-    pub async fn begin(alice: &Caller<'_>, message: &Value) -> Asking {
-        match alice.bridge().is_stdio() {
-            true => Asking::Line(alice.bridge().line().begin(message).await),
-            false => Asking::Stream(alice.open(message).await),
-        }
-    }
-
-    /// What the bridge says next.
-    pub async fn next(&mut self, alice: &Caller<'_>) -> Value {
-        match self {
-            Asking::Stream(events) => events.message().await,
-            Asking::Line(_) => alice.bridge().line().next().await,
-        }
-    }
-
-    pub async fn answer(self, alice: &Caller<'_>, message: &Value) -> Value {
-        match self {
-            Asking::Stream(mut events) => events.rest().await.pop().expect("an answer"),
-            Asking::Line(answer) => alice.bridge().line().finish(message, answer).await,
-        }
-    }
-}
-
 async fn asking(setup: Setup) -> Bridge {
     setup.guests(&["guest_offers"], GRANTS).start().await
-}
-
-/// A caller whose client declared these capabilities.
-pub async fn client<'b>(bridge: &'b Bridge, capabilities: Value) -> Caller<'b> {
-    let alice = bridge.caller("alice");
-    match bridge.is_stdio() {
-        true => {
-            alice.initialize_with("2025-11-25", capabilities).await.result();
-            alice
-        }
-        false => alice.in_session(capabilities).await,
-    }
 }
 
 fn everything() -> Value {
@@ -76,10 +33,10 @@ fn everything() -> Value {
 /// The call, the question that it asks, and the answer that it gives once the question is answered with `reply`.
 async fn ask(alice: &Caller<'_>, tool: &str, arguments: Value, reply: Value) -> (Value, Value) {
     let call = alice.message("tools/call", json!({ "name": tool, "arguments": arguments }));
-    let mut asking = Asking::begin(alice, &call).await;
-    let question = asking.next(alice).await;
+    let mut asking = alice.begin(call.clone()).await;
+    let question = asking.question().await;
     alice.answer(&question, reply).await;
-    let answer = asking.answer(alice, &call).await;
+    let answer = asking.reply().await.body;
     assert_eq!(answer["id"], call["id"]);
     (question, answer["result"]["structuredContent"].clone())
 }
@@ -87,7 +44,7 @@ async fn ask(alice: &Caller<'_>, tool: &str, arguments: Value, reply: Value) -> 
 async fn a_user_fills_in_a_form(setup: Setup) {
     // given
     let bridge = asking(setup).await;
-    let alice = client(&bridge, everything()).await;
+    let alice = bridge.caller("alice").in_session(everything()).await;
     // when
     let content = json!({ "city": "Hà Nội", "express": true });
     let reply = json!({ "action": "accept", "content": content });
@@ -106,7 +63,7 @@ async fn a_user_fills_in_a_form(setup: Setup) {
 
 async fn declining_and_cancelling_are_answers_too(setup: Setup) {
     let bridge = asking(setup).await;
-    let alice = client(&bridge, everything()).await;
+    let alice = bridge.caller("alice").in_session(everything()).await;
     for action in ["decline", "cancel"] {
         let (_, came) = ask(&alice, "test.asks_form", json!({}), json!({ "action": action })).await;
         assert_eq!(came["answer"], action);
@@ -115,7 +72,7 @@ async fn declining_and_cancelling_are_answers_too(setup: Setup) {
 
 async fn an_answer_that_does_not_fit_the_form_never_reaches_the_plugin(setup: Setup) {
     let bridge = asking(setup).await;
-    let alice = client(&bridge, everything()).await;
+    let alice = bridge.caller("alice").in_session(everything()).await;
     for bad in [
         json!({ "action": "accept", "content": { "city": 7, "express": true } }),
         json!({ "action": "accept", "content": "x" }),
@@ -134,27 +91,26 @@ async fn an_answer_that_does_not_fit_the_form_never_reaches_the_plugin(setup: Se
 
 async fn a_user_is_sent_to_a_url_where_the_client_can(setup: Setup) {
     let bridge = asking(setup).await;
-    let alice = client(&bridge, everything()).await;
+    let alice = bridge.caller("alice").in_session(everything()).await;
     let url = "https://login.example.com/start?state=7";
     let call = alice.message("tools/call", json!({ "name": "test.asks_url", "arguments": { "url": url } }));
-    let mut asking = Asking::begin(&alice, &call).await;
-    let question = asking.next(&alice).await;
+    let mut asking = alice.begin(call.clone()).await;
+    let question = asking.question().await;
     assert_eq!((&question["params"]["mode"], &question["params"]["url"]), (&json!("url"), &json!(url)), "{question:#}");
     alice.answer(&question, json!({ "action": "accept" })).await;
-    let complete = asking.next(&alice).await;
-    assert_eq!(complete["method"], "notifications/elicitation/complete");
+    let complete = asking.notification("notifications/elicitation/complete").await;
     assert_eq!(complete["params"]["elicitationId"], question["params"]["elicitationId"], "and no other, and once");
-    let answer = asking.answer(&alice, &call).await;
+    let answer = asking.reply().await.body;
     assert_eq!(answer["result"]["structuredContent"]["answer"], "accept", "{answer:#}");
     // and where it cannot
-    let forms = client(&bridge, json!({ "elicitation": {} })).await;
+    let forms = bridge.caller("alice").in_session(json!({ "elicitation": {} })).await;
     let reply = forms.call("test.asks_url", json!({ "url": url })).await;
     assert_eq!((&reply.structured()["answer"], &reply.structured()["can"]), (&json!("unsupported"), &json!(["form"])));
 }
 
 async fn a_model_is_asked(setup: Setup) {
     let bridge = asking(setup).await;
-    let alice = client(&bridge, everything()).await;
+    let alice = bridge.caller("alice").in_session(everything()).await;
     let reply = json!({ "role": "assistant", "model": "m-1", "content": { "type": "text", "text": "Because." } });
     let (question, came) = ask(&alice, "test.asks_model", json!({ "question": "Why?" }), reply).await;
     assert_eq!(question["method"], "sampling/createMessage");
@@ -164,19 +120,19 @@ async fn a_model_is_asked(setup: Setup) {
 
 async fn a_model_that_refuses_is_told_apart(setup: Setup) {
     let bridge = asking(setup).await;
-    let alice = client(&bridge, everything()).await;
+    let alice = bridge.caller("alice").in_session(everything()).await;
     let call = alice.message("tools/call", json!({ "name": "test.asks_model", "arguments": {} }));
-    let mut asking = Asking::begin(&alice, &call).await;
-    let question = asking.next(&alice).await;
+    let mut asking = alice.begin(call.clone()).await;
+    let question = asking.question().await;
     let error = json!({ "code": -1, "message": "User rejected sampling request" });
     alice.say_nothing_back(&json!({ "jsonrpc": "2.0", "id": question["id"], "error": error })).await;
-    let answer = asking.answer(&alice, &call).await;
+    let answer = asking.reply().await.body;
     assert_eq!(answer["result"]["structuredContent"]["answer"], "declined", "{answer:#}");
 }
 
 async fn a_client_that_declared_nothing_is_asked_nothing(setup: Setup) {
     let bridge = asking(setup).await;
-    let alice = client(&bridge, json!({})).await;
+    let alice = bridge.caller("alice").in_session(json!({})).await;
     for tool in ["test.asks_form", "test.asks_model"] {
         let reply = alice.call(tool, json!({})).await;
         assert_eq!((&reply.structured()["answer"], &reply.structured()["can"]), (&json!("unsupported"), &json!([])));
@@ -185,7 +141,7 @@ async fn a_client_that_declared_nothing_is_asked_nothing(setup: Setup) {
 
 async fn a_form_that_asks_for_a_secret_never_leaves_the_bridge(setup: Setup) {
     let bridge = asking(setup).await;
-    let alice = client(&bridge, everything()).await;
+    let alice = bridge.caller("alice").in_session(everything()).await;
     for field in ["password", "api_key", "card number"] {
         let schema = json!({ "type": "object", "properties": { field: { "type": "string" } } }).to_string();
         let reply = alice.call("test.asks_form", json!({ "schema": schema })).await;
@@ -195,14 +151,13 @@ async fn a_form_that_asks_for_a_secret_never_leaves_the_bridge(setup: Setup) {
 
 async fn a_question_that_nobody_answers_is_withdrawn_in_time(setup: Setup) {
     let bridge = asking(setup.flag("--ask-timeout-seconds=1")).await;
-    let alice = client(&bridge, everything()).await;
+    let alice = bridge.caller("alice").in_session(everything()).await;
     let call = alice.message("tools/call", json!({ "name": "test.asks_form", "arguments": {} }));
-    let mut asking = Asking::begin(&alice, &call).await;
-    let question = asking.next(&alice).await;
-    let withdrawn = asking.next(&alice).await;
-    assert_eq!(withdrawn["method"], "notifications/cancelled");
+    let mut asking = alice.begin(call.clone()).await;
+    let question = asking.question().await;
+    let withdrawn = asking.notification("notifications/cancelled").await;
     assert_eq!(withdrawn["params"]["requestId"], question["id"]);
-    let answer = asking.answer(&alice, &call).await;
+    let answer = asking.reply().await.body;
     assert_eq!(answer["result"]["structuredContent"]["answer"], "timed-out", "{answer:#}");
     // An answer that comes too late does no harm.
     alice.answer(&question, json!({ "action": "cancel" })).await;
@@ -211,12 +166,12 @@ async fn a_question_that_nobody_answers_is_withdrawn_in_time(setup: Setup) {
 
 async fn a_cancelled_call_withdraws_its_question(setup: Setup) {
     let bridge = asking(setup).await;
-    let alice = client(&bridge, everything()).await;
+    let alice = bridge.caller("alice").in_session(everything()).await;
     let call = alice.message("tools/call", json!({ "name": "test.asks_form", "arguments": {} }));
-    let mut asking = Asking::begin(&alice, &call).await;
-    let question = asking.next(&alice).await;
+    let mut asking = alice.begin(call.clone()).await;
+    let question = asking.question().await;
     alice.notify("notifications/cancelled", json!({ "requestId": call["id"] })).await;
-    let withdrawn = asking.next(&alice).await;
+    let withdrawn = asking.notification("notifications/cancelled").await;
     assert_eq!(
         (&withdrawn["method"], &withdrawn["params"]["requestId"]),
         (&json!("notifications/cancelled"), &question["id"])
@@ -225,19 +180,14 @@ async fn a_cancelled_call_withdraws_its_question(setup: Setup) {
 
 async fn a_client_hears_the_levels_that_it_asked_for(setup: Setup) {
     let bridge = asking(setup).await;
-    let alice = client(&bridge, json!({})).await;
+    let alice = bridge.caller("alice").in_session(json!({})).await;
     let log = async |level: &str| {
         let arguments = json!({ "level": level, "data": "{\"n\":1}", "logger": "guest" });
         let call = alice.message("tools/call", json!({ "name": "test.logs", "arguments": arguments }));
-        let answered = match Asking::begin(&alice, &call).await {
-            Asking::Stream(events) if !events.is_stream() => return None,
-            Asking::Line(answer) => {
-                bridge.line().finish(&call, answer).await;
-                return bridge.line().next_within(Duration::from_millis(50)).await;
-            }
-            Asking::Stream(mut events) => events.rest().await,
-        };
-        Some(answered[0].clone())
+        match alice.begin(call).await.next().await {
+            Said::Message(message) => Some(message),
+            Said::Answer(_) => None,
+        }
     };
     // Until it says otherwise: information and above.
     assert_eq!(log("debug").await, None);
@@ -257,16 +207,16 @@ async fn a_client_hears_the_levels_that_it_asked_for(setup: Setup) {
 async fn an_answer_of_somebody_else_does_not_count() {
     // given
     let bridge = asking(Bridge::http()).await;
-    let alice = client(&bridge, everything()).await;
+    let alice = bridge.caller("alice").in_session(everything()).await;
     let call = alice.message("tools/call", json!({ "name": "test.asks_form", "arguments": {} }));
-    let mut asking = Asking::begin(&alice, &call).await;
-    let question = asking.next(&alice).await;
+    let mut asking = alice.begin(call.clone()).await;
+    let question = asking.question().await;
     // when
     let forged = json!({ "action": "accept", "content": { "city": "forged", "express": true } });
     bridge.caller("mallory").answer(&question, forged.clone()).await;
     bridge.caller("mallory").in_session(everything()).await.answer(&question, forged).await;
     alice.answer(&question, json!({ "action": "accept", "content": { "city": "own", "express": true } })).await;
     // then
-    let answer = asking.answer(&alice, &call).await;
+    let answer = asking.reply().await.body;
     assert!(answer["result"]["structuredContent"]["says"].as_str().unwrap().contains("own"), "{answer:#}");
 }
