@@ -6,31 +6,35 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{
-    AuthMode, AuthSettings, Clock, Confirmations, Identifier, Issuer, IssuerSettings, KeySource, StdioToken,
+    AuthMode, AuthSettings, Clock, Confirmations, Identifier, Issuer, IssuerSettings, KeySource, ProtectedResource,
+    StdioToken,
 };
 use crate::broker::{
-    AuditLog, Broker, BrokerParts, Catalog, ConfirmationPolicy, Detach, Observer, TaskLauncher, TaskSettings, Tasks,
+    AuditLog, Broker, BrokerParts, Catalog, ConfirmationPolicy, Detach, Limits, Observer, TaskLauncher, TaskSettings,
+    Tasks,
 };
 use crate::config::{
     AuthArg, BadSetting, CuoArg, DirectoryGrant, Grants, LogFormatArg, PagemapScanArg, Settings, SettingsArgs,
-    StoreSettings, ToolNamesArg,
+    StoreSettings, ToolNamesArg, TransportArg,
 };
 use crate::model::PluginId;
-use crate::protocol::{PeerPolicy, Protocol, ServerInfo};
+use crate::protocol::{ClientSettings, Clients, PeerPolicy, Protocol, ServerInfo};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::telemetry::Metrics;
 use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings, logs};
 use crate::transport::audit_rest;
+use crate::transport::http::{Metadata, metadata_routes};
 use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings, starter};
 use crate::upstreams::http::{HttpUpstreams, check_grant};
 use crate::upstreams::memory::Memory;
 
 pub const NAME: &str = "cyberos-mcp-bridge";
+pub const TITLE: &str = "CyberOS MCP bridge";
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A bridge, ready to be put behind a transport.
@@ -143,14 +147,19 @@ impl Bridge {
         let tasks =
             Tasks::new(store.clone(), catalog.clone(), audit.clone(), observer.clone(), task_settings, launcher);
         let tokens = confirmations(&settings)?;
+        let session_ids = tokens.session_ids(Duration::from_secs(settings.args.session_hours * 3600));
         let broker = Arc::new(Broker::new(BrokerParts {
             catalog: catalog.clone(),
             audit: audit.clone(),
+            limits: limits(&settings),
             confirmation: ConfirmationPolicy { tokens, store: store.clone() },
             tasks: tasks.clone(),
             observer,
         }));
-        let protocol = Arc::new(Protocol::new(broker.clone(), server_info()));
+        let ask_timeout = Duration::from_secs(settings.args.ask_timeout_seconds);
+        let clients = Clients::new(session_ids, store.clone(), ClientSettings { ask_timeout });
+        tokio::spawn(clients.clone().read_letters());
+        let protocol = Arc::new(Protocol::new(broker.clone(), clients, server_info()));
         let identifier = Arc::new(Identifier::new(&auth_settings(&settings)?, Clock::system())?);
         Ok(Bridge { settings, store, catalog, broker, tasks, protocol, identifier, audit, telemetry, rejected, stop })
     }
@@ -170,6 +179,31 @@ impl Bridge {
             None => audit_rest::router(self.store.clone(), self.identifier.clone()),
             Some(_) => axum::Router::new(),
         }
+    }
+
+    /// What OAuth clients have to know of us, when callers need tokens and our address is known. From now on tokens for
+    /// that address are accepted and challenges point to the metadata.
+    pub fn metadata_routes(&self, listener: std::net::SocketAddr) -> axum::Router {
+        if self.settings.args.auth == AuthArg::None {
+            return axum::Router::new();
+        }
+        let resource = match &self.settings.public_url {
+            Some(url) => Some(ProtectedResource::public(url)),
+            // Clients come by another name, through a proxy that ends TLS or not: ours to guess it is not.
+            None if !self.settings.args.allowed_host.is_empty() => None,
+            None => ProtectedResource::local(listener, "/mcp"),
+        };
+        let Some(resource) = resource else {
+            tracing::warn!("clients cannot find out where to get a token: set --public-url to the address they use");
+            return axum::Router::new();
+        };
+        let catalog = self.catalog.clone();
+        let scopes: crate::auth::Scopes = Arc::new(move || catalog.scopes());
+        self.identifier.protects(resource.clone(), scopes.clone());
+        let named = self.settings.args.issuer.iter().filter_map(|text| text.split_once('=').map(|(issuer, _)| issuer));
+        let reachable = |issuer: &&str| url::Url::parse(issuer).is_ok_and(|u| matches!(u.scheme(), "http" | "https"));
+        let issuers = named.filter(reachable).map(str::to_owned).collect();
+        metadata_routes(Metadata { resource, name: TITLE, issuers, scopes })
     }
 
     /// Look for abandoned tasks, now and regularly.
@@ -212,12 +246,23 @@ fn outbox_depth(store: Arc<dyn Store>, stop: CancellationToken) -> impl Fn() -> 
 fn server_info() -> ServerInfo {
     ServerInfo {
         name: NAME,
-        title: "CyberOS MCP bridge",
+        title: TITLE,
         version: VERSION,
         instructions: "Tools of CyberOS: ask `cyberos.cuo.route` which persona and workflow fit a request, run it with \
             `cyberos.cuo.execute_workflow` and follow the returned task with tasks/get until it has ended. Destructive tools need \
             the user's confirmation. Every call is recorded in the tenant's audit log."
             .into(),
+    }
+}
+
+/// A stdio bridge serves one caller, who started it.
+fn limits(settings: &Settings) -> Limits {
+    let args = &settings.args;
+    match args.transport {
+        TransportArg::Stdio => Limits::none(),
+        TransportArg::Http => {
+            Limits::new(args.rate_limit_user, args.rate_limit_tenant, args.rate_limit_tool, Instant::now())
+        }
     }
 }
 

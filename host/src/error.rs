@@ -69,6 +69,10 @@ reasons! {
     PayloadTooLarge, "payload_too_large", InputValidation, "Send a smaller message; the limit is named in the message text.";
     NotAcceptable, "not_acceptable", InputValidation, "Send Accept: application/json, text/event-stream.";
     UnsupportedMediaType, "unsupported_media_type", InputValidation, "Send Content-Type: application/json.";
+    ResourceNotFound, "resource_not_found", InputValidation, "Call resources/list and resources/templates/list for what can be read.";
+    PromptNotFound, "prompt_not_found", InputValidation, "Call prompts/list for the prompts that you can get.";
+    StreamNotFound, "stream_not_found", InputValidation, "The stream has ended or was never yours; send the request again.";
+    ClientUnsupported, "client_unsupported", InputValidation, "Use a client that declares this capability in initialize (elicitation, sampling), or a tool that needs none.";
     SessionNotFound, "session_not_found", InputValidation, "Send initialize again, without a session id.";
 
     TokenMissing, "token_missing", AuthzDenied, "Send Authorization: Bearer with an access token issued for this server.";

@@ -13,7 +13,7 @@ async fn serves(setup: &Setup) -> Bridge {
 }
 
 fn with_echo() -> Setup {
-    Bridge::stdio().guests(&["fixture_echo"], "")
+    Bridge::stdio().guests(&["fixture_echo"], "").cold()
 }
 
 /// The one compiled component: the eight are compiled when the bridge is built.

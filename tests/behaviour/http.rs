@@ -63,12 +63,16 @@ async fn metrics_count_calls_and_their_outcomes() {
 }
 
 #[tokio::test]
-async fn only_post_is_answered_at_the_endpoint() {
+async fn other_verbs_than_mcps_are_refused_at_the_endpoint() {
     let bridge = Bridge::http().start().await;
-    for method in ["GET", "DELETE", "PUT", "PATCH"] {
+    for method in ["PUT", "PATCH", "HEAD", "TRACE"] {
         let answer = bridge.ask(method, "/mcp", &[], vec![]).await;
         assert_eq!(answer.status, 405, "{method}: {answer:?}");
-        assert!(answer.headers["allow"].to_str().unwrap().contains("POST"));
+        assert_eq!(answer.headers["allow"], "POST, GET, DELETE");
+    }
+    for method in ["GET", "DELETE"] {
+        let answer = bridge.ask(method, "/mcp", &[("accept", "text/event-stream")], vec![]).await;
+        assert_eq!(answer.status, 401, "{method}: {answer:?}");
     }
     assert_eq!(bridge.get("/nothing").await.status, 404);
 }

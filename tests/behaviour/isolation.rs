@@ -17,12 +17,12 @@ const ROUNDS: usize = 100;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_sees_what_another_left_in_memory() {
-    nothing_is_left(Bridge::http()).await;
+    nothing_is_left(Bridge::http().unlimited()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_sees_what_another_left_in_memory_without_scanning_the_page_map() {
-    nothing_is_left(Bridge::http().flag("--pagemap-scan=off")).await;
+    nothing_is_left(Bridge::http().unlimited().flag("--pagemap-scan=off")).await;
 }
 
 async fn nothing_is_left(setup: Setup) {

@@ -117,7 +117,7 @@ async fn neighbours_of_guests_that_are_stuck_go_on() {
     // given: every worker thread could be inside a guest that computes
     let (_silent, reaches) = silent_upstream();
     let limits = "fuel = 1000000000000\ndeadline_ms = 4000";
-    let bridge = both_guests(Bridge::http(), &reaches, limits).start().await;
+    let bridge = both_guests(Bridge::http().unlimited(), &reaches, limits).start().await;
     let mallory = bridge.caller("mallory");
     let stuck = async {
         let calls = STUCK.iter().chain(&STUCK[..1]).chain(&STUCK[..1]);
@@ -202,7 +202,7 @@ async fn memory_and_results_up_to_the_limit_are_served() {
 #[tokio::test]
 async fn memory_comes_back() {
     // given: slots and allocator are warm
-    let bridge = limited(Bridge::http(), "limits = { memory_bytes = 16777216 }\n").start().await;
+    let bridge = limited(Bridge::http().unlimited(), "limits = { memory_bytes = 16777216 }\n").start().await;
     let alice = bridge.caller("alice");
     let allocate = async |times: usize| {
         for _ in 0..times {

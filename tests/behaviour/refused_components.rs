@@ -18,6 +18,7 @@ const REFUSED: &[(&str, &str, &[&str])] = &[
     ("lists_nothing", "bad_tool", &["declares 0 tools"]),
     ("lists_too_many", "bad_tool", &["declares 65 tools"]),
     ("lists_twice", "bad_tool", &["twice"]),
+    ("lists_look_alikes", "bad_tool", &["notes.delete_all and notes_delete.all", "one name with underscores"]),
     ("lists_long_name", "bad_tool", &["not 1 to 64 characters"]),
     ("lists_bad_name", "bad_tool", &["not 1 to 64 characters"]),
     ("lists_foreign_name", "bad_tool", &["deleteNote", "`any_tool_name = true`"]),
@@ -45,7 +46,7 @@ fn built(path: &str) -> Vec<u8> {
 #[tokio::test]
 async fn what_may_not_be_served_is_refused_with_its_reason() {
     // given: a good component among them
-    let setup = Bridge::http().guests(&["fixture_echo"], "");
+    let setup = Bridge::http().guests(&["fixture_echo"], "[plugins.lists-look-alikes]\nany_tool_name = true\n");
     for (component, _, _) in REFUSED {
         put(&setup, &format!("{component}.wasm"), built(&format!("examples/{component}.wasm")));
     }

@@ -4,7 +4,7 @@ use bridge_tests::postgres::{Database, Login};
 use bridge_tests::stores::{TestStore, audit_row, owner, some_task, some_tenant};
 use cyberos_plugin_host::error::Error;
 use cyberos_plugin_host::model::TenantId;
-use cyberos_plugin_host::store::{Durability, NewAuditRow, PostgresStore, Store, postgres};
+use cyberos_plugin_host::store::{Durability, Letter, NewAuditRow, PostgresStore, Store, postgres};
 use secrecy::ExposeSecret;
 use serde_json::json;
 use sqlx::postgres::{PgConnection, PgPoolOptions, PgRow};
@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use bridge_tests::stores::Place;
 
-const TABLES: [&str; 5] = ["tasks", "audit", "audit_heads", "outbox", "used_once"];
+const TABLES: [&str; 8] =
+    ["tasks", "audit", "audit_heads", "outbox", "used_once", "sessions", "session_subscriptions", "letters"];
 
 fn database(t: &TestStore) -> &Database {
     match &t.at {
@@ -28,7 +29,11 @@ async fn fill(t: &TestStore, tenant: TenantId) {
     row.ship = true;
     t.store.append_audit(&[row], Durability::Written).await.unwrap();
     t.store.insert_task(&some_task(&owner(tenant, "alice")), u64::MAX).await.unwrap();
-    t.store.use_once(tenant, "k", jiff::Timestamp::now() + Duration::from_secs(60)).await.unwrap();
+    let soon = jiff::Timestamp::now() + Duration::from_secs(60);
+    t.store.use_once(tenant, "k", soon).await.unwrap();
+    t.store.subscribe(tenant, uuid::Uuid::new_v4(), "note://1", soon).await.unwrap();
+    let letter = Letter { to: Some("b".into()), from: "a".into(), tenant, body: json!("of one tenant") };
+    t.store.send_letter(&letter).await.unwrap();
 }
 
 async fn as_the_bridge(t: &TestStore) -> PgConnection {
@@ -96,6 +101,8 @@ async fn a_row_of_another_tenant_cannot_be_written() {
             "INSERT INTO plugin_host.audit_heads VALUES ('{other}', 9, 'x') ON CONFLICT (tenant_id) DO UPDATE SET seq = 9"
         ),
         format!("INSERT INTO plugin_host.outbox (tenant_id, seq) VALUES ('{other}', 7)"),
+        format!("INSERT INTO plugin_host.sessions VALUES ('{other}', gen_random_uuid(), true, NULL, 0)"),
+        format!("INSERT INTO plugin_host.letters VALUES ('{other}', gen_random_uuid(), 'a', NULL, '1', 0)"),
         format!("INSERT INTO plugin_host.audit VALUES ('{other}', 2, 'k', 'a', '{{}}', 't', 't', 'p', 'c', NULL)"),
     ] {
         assert_eq!(code(run(&mut bridge, &as_me(insert.clone())).await.unwrap_err()), DENIED, "{insert}");
@@ -219,6 +226,8 @@ async fn what_looks_across_tenants_gives_ids_and_counts_only() {
         ("SELECT * FROM plugin_host.claim_outbox(10, 1000)", vec!["tenant_id", "seq", "attempts"], 3),
         ("SELECT * FROM plugin_host.outbox_depth()", vec!["waiting", "failed"], 1),
         ("SELECT plugin_host.prune()", vec!["prune"], 1),
+        ("SELECT plugin_host.prune_expired()", vec!["prune_expired"], 1),
+        ("SELECT * FROM plugin_host.letters_for('b')", vec!["tenant_id", "id"], 3),
     ] {
         let found = sqlx::query(AssertSqlSafe(call)).fetch_all(&mut bridge).await.unwrap();
         assert_eq!((columns(&found), found.len()), (expected.iter().map(|c| c.to_string()).collect(), rows), "{call}");
@@ -234,7 +243,7 @@ async fn what_looks_across_tenants_gives_ids_and_counts_only() {
     .await
     .unwrap();
     let names: Vec<String> = functions.iter().map(|f| f.get("name")).collect();
-    assert_eq!(names, ["abandoned_tasks", "claim_outbox", "outbox_depth", "prune"]);
+    assert_eq!(names, ["abandoned_tasks", "claim_outbox", "letters_for", "outbox_depth", "prune", "prune_expired"]);
     for function in &functions {
         assert_eq!(function.get::<String, _>("owner"), "cyberos_plugin_host_sweeper");
         assert_eq!(function.get::<String, _>("config"), "{search_path=pg_catalog}");
@@ -248,6 +257,11 @@ async fn what_looks_across_tenants_gives_ids_and_counts_only() {
         "SELECT output FROM plugin_host.tasks",
         "SELECT last_error FROM plugin_host.outbox",
         "SELECT key FROM plugin_host.used_once",
+        "SELECT question FROM plugin_host.tasks",
+        "SELECT answer FROM plugin_host.tasks",
+        "SELECT id FROM plugin_host.sessions",
+        "SELECT uri FROM plugin_host.session_subscriptions",
+        "SELECT body FROM plugin_host.letters",
     ] {
         assert_eq!(code(run(&mut admin, read).await.unwrap_err()), DENIED, "{read}");
     }

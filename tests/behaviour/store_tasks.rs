@@ -4,7 +4,9 @@ use bridge_tests::on_both_stores;
 use bridge_tests::stores::{TestStore, owner, some_task, some_tenant};
 use cyberos_plugin_host::error::{Error, Reason};
 use cyberos_plugin_host::model::{Content, Progress, ToolResult, TraceId};
-use cyberos_plugin_host::store::{CancelOutcome, Inserted, TaskEnd, TaskId, TaskStatus, WorkerId};
+use cyberos_plugin_host::store::{
+    CancelOutcome, Inserted, NewTask, TaskEnd, TaskId, TaskQuestion, TaskStatus, WorkerId,
+};
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::HashSet;
@@ -18,7 +20,11 @@ on_both_stores! {
     only_one_worker_holds_a_task
     a_lease_that_ran_out_goes_to_the_next_worker
     a_worker_reports_progress_and_learns_of_a_cancel
-    a_task_can_wait_for_its_caller
+    a_task_asks_its_owner_and_goes_on
+    the_first_answer_wins_and_only_the_owner_gives_it
+    a_question_and_its_answer_are_gone_with_the_end_of_the_task
+    the_next_worker_finds_no_old_question
+    an_answer_wakes_the_worker_in_another_process
     a_task_ends_once
     a_tools_own_failure_and_a_bridge_error_both_end_as_failed
     a_cancelled_task_stays_cancelled
@@ -168,23 +174,133 @@ async fn a_worker_reports_progress_and_learns_of_a_cancel(t: TestStore) {
     assert_eq!(t.store.task(&task.owner, id).await.unwrap().unwrap().progress, Some(progress), "ended rows stay");
 }
 
-async fn a_task_can_wait_for_its_caller(t: TestStore) {
-    // given
-    let task = some_task(&owner(some_tenant(), "alice"));
-    let (tenant, id, me) = (task.owner.tenant, &task.id, worker("me"));
+fn a_question() -> TaskQuestion {
+    TaskQuestion::new(json!({ "form": { "message": "Which one, \u{0} or Tiếng Việt?" }, "n": 0.1 }))
+}
+
+/// A task that `me` holds.
+async fn held(t: &TestStore) -> (NewTask, WorkerId) {
+    let (task, me) = (some_task(&owner(some_tenant(), "alice")), worker("me"));
     t.store.insert_task(&task, u64::MAX).await.unwrap();
-    t.store.claim_task(tenant, id, &me, LEASE).await.unwrap().unwrap();
-    // when
-    let waiting = t.store.set_input_required(tenant, id, &me, true).await.unwrap();
+    t.store.claim_task(task.owner.tenant, &task.id, &me, LEASE).await.unwrap().unwrap();
+    (task, me)
+}
+
+async fn a_task_asks_its_owner_and_goes_on(t: TestStore) {
+    // given
+    let (task, me) = held(&t).await;
+    let (tenant, id, question) = (task.owner.tenant, &task.id, a_question());
+    let row = async || t.store.task(&task.owner, id).await.unwrap().unwrap();
+    // when: it asks
+    let waiting = t.store.set_input_required(tenant, id, &me, &question).await.unwrap();
     // then
     assert_eq!(waiting, Some(TaskStatus::InputRequired));
-    assert_eq!(t.store.task(&task.owner, id).await.unwrap().unwrap().status, TaskStatus::InputRequired);
+    let asked = row().await;
+    assert_eq!((asked.status, asked.question, asked.answer), (TaskStatus::InputRequired, Some(question.clone()), None));
     assert_eq!(t.store.renew_task(tenant, id, &me, LEASE, None).await.unwrap(), Some(TaskStatus::InputRequired));
-    assert_eq!(t.store.set_input_required(tenant, id, &worker("other"), false).await.unwrap(), None);
-    assert_eq!(t.store.set_input_required(tenant, id, &me, false).await.unwrap(), Some(TaskStatus::Running));
-    // and once it ended, it does not wait again
+    assert_eq!(t.store.set_running(tenant, id, &worker("other"), task.timeout_at).await.unwrap(), None);
+    // and when it is answered, and the worker takes the answer
+    let answer = json!({ "action": "accept", "content": { "name": "\u{0} Ada" } });
+    assert!(t.store.answer_task(&task.owner, id, &question.id, &answer).await.unwrap());
+    assert_eq!(row().await.answer, Some(answer));
+    let later = task.timeout_at + Duration::from_secs(7200);
+    assert_eq!(t.store.set_running(tenant, id, &me, later).await.unwrap(), Some(TaskStatus::Running));
+    // then it runs on, has its time, and nothing of what was said is left
+    let running = row().await;
+    assert_eq!((running.status, running.question, running.answer), (TaskStatus::Running, None, None));
+    assert_eq!(running.timeout_at.as_microsecond(), later.as_microsecond());
+    assert!(running.created_at + running.ttl >= running.timeout_at, "a task is kept as long as it may run");
+    // and once it ended, it does not ask again
     assert!(t.store.finish_task(tenant, id, None, &done("ok")).await.unwrap());
-    assert_eq!(t.store.set_input_required(tenant, id, &me, true).await.unwrap(), Some(TaskStatus::Completed));
+    let late = t.store.set_input_required(tenant, id, &me, &question).await.unwrap();
+    assert_eq!((late, row().await.question), (Some(TaskStatus::Completed), None));
+    assert_eq!(t.store.set_running(tenant, id, &me, task.timeout_at).await.unwrap(), Some(TaskStatus::Completed));
+    assert_eq!(row().await.timeout_at.as_microsecond(), later.as_microsecond());
+}
+
+async fn the_first_answer_wins_and_only_the_owner_gives_it(t: TestStore) {
+    // given
+    let (task, me) = held(&t).await;
+    let (tenant, id, there) = (task.owner.tenant, &task.id, t.another().await);
+    let (earlier, question) = (a_question(), a_question());
+    assert!(!t.store.answer_task(&task.owner, id, &question.id, &json!(1)).await.unwrap(), "nothing was asked");
+    t.store.set_input_required(tenant, id, &me, &earlier).await.unwrap();
+    assert!(t.store.answer_task(&task.owner, id, &earlier.id, &json!(1)).await.unwrap());
+    t.store.set_input_required(tenant, id, &me, &question).await.unwrap();
+    assert_eq!(t.store.task(&task.owner, id).await.unwrap().unwrap().answer, None, "that was another question");
+    // when, then: strangers and those who answer something else
+    for stranger in [owner(tenant, "bob"), owner(some_tenant(), "alice")] {
+        assert!(!t.store.answer_task(&stranger, id, &question.id, &json!(2)).await.unwrap());
+    }
+    for other in [earlier.id.as_str(), "", "x\0"] {
+        assert!(!t.store.answer_task(&task.owner, id, other, &json!(3)).await.unwrap());
+    }
+    // and of eight in two processes, one
+    let mut tries = tokio::task::JoinSet::new();
+    for n in 10..18 {
+        let store = if n % 2 == 0 { t.store.clone() } else { there.clone() };
+        let (owner, id, question) = (task.owner.clone(), id.clone(), question.id.clone());
+        tries.spawn(async move { store.answer_task(&owner, &id, &question, &json!(n)).await.unwrap().then_some(n) });
+    }
+    let won: Vec<_> = tries.join_all().await.into_iter().flatten().collect();
+    assert_eq!(won.len(), 1);
+    assert_eq!(there.task(&task.owner, id).await.unwrap().unwrap().answer, Some(json!(won[0])));
+}
+
+async fn a_question_and_its_answer_are_gone_with_the_end_of_the_task(t: TestStore) {
+    for cancel in [true, false] {
+        // given
+        let (task, me) = held(&t).await;
+        let (tenant, id, question) = (task.owner.tenant, &task.id, a_question());
+        t.store.set_input_required(tenant, id, &me, &question).await.unwrap();
+        t.store.answer_task(&task.owner, id, &question.id, &json!("personal")).await.unwrap();
+        // when
+        match cancel {
+            true => drop(t.store.cancel_task(&task.owner, id).await.unwrap()),
+            false => assert!(t.store.finish_task(tenant, id, Some(&me), &done("ok")).await.unwrap()),
+        }
+        // then
+        let row = t.store.task(&task.owner, id).await.unwrap().unwrap();
+        assert!(row.status.has_ended());
+        assert_eq!((row.question, row.answer), (None, None));
+        assert!(!t.store.answer_task(&task.owner, id, &question.id, &json!("late")).await.unwrap());
+    }
+}
+
+async fn the_next_worker_finds_no_old_question(t: TestStore) {
+    // given: a worker that asked, and died
+    let (task, me) = (some_task(&owner(some_tenant(), "alice")), worker("me"));
+    let (tenant, id) = (task.owner.tenant, &task.id);
+    t.store.insert_task(&task, u64::MAX).await.unwrap();
+    t.store.claim_task(tenant, id, &me, Duration::from_millis(20)).await.unwrap().unwrap();
+    let question = a_question();
+    t.store.set_input_required(tenant, id, &me, &question).await.unwrap();
+    t.store.answer_task(&task.owner, id, &question.id, &json!("for the dead")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    // when
+    let row = t.store.claim_task(tenant, id, &worker("next"), LEASE).await.unwrap().unwrap();
+    // then
+    assert_eq!((row.status, row.question, row.answer), (TaskStatus::Running, None, None));
+}
+
+async fn an_answer_wakes_the_worker_in_another_process(t: TestStore) {
+    // given: a worker there, a caller here
+    let (task, me) = held(&t).await;
+    let (there, question) = (t.another().await, a_question());
+    there.set_input_required(task.owner.tenant, &task.id, &me, &question).await.unwrap();
+    let seen = there.task(&task.owner, &task.id).await.unwrap().unwrap().updated_at;
+    let (tenant, id) = (task.owner.tenant, task.id.clone());
+    let waiting = tokio::spawn(async move {
+        there.task_changed(tenant, &id, seen, Duration::from_secs(20)).await;
+        Instant::now()
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished(), "nobody has answered yet");
+    // when
+    let answered = Instant::now();
+    assert!(t.store.answer_task(&task.owner, &task.id, &question.id, &json!({})).await.unwrap());
+    // then
+    assert!(waiting.await.unwrap().saturating_duration_since(answered) < Duration::from_millis(600));
 }
 
 async fn a_task_ends_once(t: TestStore) {
@@ -275,7 +391,7 @@ async fn a_task_whose_worker_died_is_found(t: TestStore) {
     let (short, me) = (Duration::from_millis(1), worker("w"));
     t.store.claim_task(here.tenant, &held.id, &me, LEASE).await.unwrap().unwrap();
     t.store.claim_task(there.tenant, &ran_out.id, &me, short).await.unwrap().unwrap();
-    t.store.set_input_required(there.tenant, &ran_out.id, &me, true).await.unwrap();
+    t.store.set_input_required(there.tenant, &ran_out.id, &me, &a_question()).await.unwrap();
     t.store.claim_task(here.tenant, &ended.id, &me, short).await.unwrap().unwrap();
     t.store.finish_task(here.tenant, &ended.id, None, &done("x")).await.unwrap();
     tokio::time::sleep(Duration::from_millis(120)).await;

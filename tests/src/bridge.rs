@@ -106,6 +106,13 @@ impl Bridge {
 
     /// Any HTTP request. Bodies are JSON unless a header says otherwise.
     pub async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
+        let response = self.open(method, path, headers, body).await;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Answer { status, headers, text: response.text().await.expect("a whole answer") }
+    }
+
+    /// The same, whose body may go on for long.
+    pub async fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> reqwest::Response {
         let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
         let mut all = HeaderMap::new();
         if !body.is_empty() {
@@ -116,9 +123,7 @@ impl Bridge {
             all.insert(name, HeaderValue::from_str(value).expect("a header's value"));
         }
         let request = self.client.request(method, self.url(path)).headers(all).body(body);
-        let response = request.send().await.expect("the bridge answers");
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Answer { status, headers, text: response.text().await.expect("a whole answer") }
+        request.send().await.expect("the bridge answers")
     }
 
     /// Bytes on a connection of their own, and what comes back until the bridge closes it.
@@ -231,7 +236,7 @@ impl Setup {
             stderr,
             stdio,
             address: None,
-            client: reqwest::Client::builder().no_proxy().tcp_nodelay(true).build().expect("a client"),
+            client: client(),
             next_id: AtomicI64::new(1),
         };
         if self.transport == Transport::Http {
@@ -264,6 +269,12 @@ impl Drop for Bridge {
             print_file(&self.setup.state_dir().join("task-workers.log"));
         }
     }
+}
+
+/// Sees what is sent, redirects included.
+fn client() -> reqwest::Client {
+    let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).redirect(reqwest::redirect::Policy::none());
+    client.build().expect("a client")
 }
 
 fn print_file(path: &Path) {

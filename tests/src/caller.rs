@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 use crate::bridge::{Answer, Bridge};
+use crate::events::{self, Events};
 use crate::reply::Reply;
 use crate::stdio::PATIENCE;
 use crate::tokens::claims;
@@ -176,6 +177,12 @@ impl<'b> Caller<'b> {
             return Reply::of_line(self.bridge.line().request(message).await);
         }
         let answer = self.post(message.to_string().into_bytes()).await;
+        if answer.text.starts_with("id:") {
+            // A reply that streamed: the answer is the message with our id.
+            let body = events::messages(&answer.text).into_iter().find(|m| m["id"] == message["id"]);
+            let body = body.unwrap_or_else(|| panic!("a stream without its answer: {:?}", answer.text));
+            return Reply { body, status: Some(answer.status), headers: answer.headers };
+        }
         let body = serde_json::from_str(&answer.text)
             .unwrap_or_else(|_| panic!("status {} and no JSON: {:?}", answer.status, answer.text));
         Reply { body, status: Some(answer.status), headers: answer.headers }
@@ -203,8 +210,29 @@ impl<'b> Caller<'b> {
 
     /// HTTP: a body for `/mcp` with this caller's headers.
     pub async fn post(&self, body: Vec<u8>) -> Answer {
-        let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-        headers.push(("accept".into(), "application/json, text/event-stream".into()));
+        self.ask("POST", &[], body).await
+    }
+
+    /// HTTP: a message whose answer may be a stream.
+    pub async fn open(&self, message: &Value) -> Events {
+        self.stream("POST", &[], message.to_string().into_bytes()).await
+    }
+
+    /// HTTP: listen, or read on behind an event.
+    pub async fn listen(&self, last_event_id: Option<&str>) -> Events {
+        let last: Vec<_> = last_event_id.iter().map(|id| ("last-event-id", *id)).collect();
+        self.stream("GET", &last, vec![]).await
+    }
+
+    /// HTTP: any verb at `/mcp` with this caller's headers.
+    pub async fn ask(&self, method: &str, more: &[(&str, &str)], body: Vec<u8>) -> Answer {
+        let events = self.stream(method, more, body).await;
+        let (status, headers) = (events.status, events.headers.clone());
+        Answer { status, headers, text: events.text().await }
+    }
+
+    async fn stream(&self, method: &str, more: &[(&str, &str)], body: Vec<u8>) -> Events {
+        let mut headers = vec![("accept".to_owned(), "application/json, text/event-stream".to_owned())];
         match &self.shows {
             Shows::Minted => headers.push(("authorization".into(), format!("Bearer {}", self.mint()))),
             Shows::This(token) => headers.push(("authorization".into(), format!("Bearer {token}"))),
@@ -212,7 +240,15 @@ impl<'b> Caller<'b> {
         }
         headers.extend(self.headers.clone());
         let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-        self.bridge.ask("POST", "/mcp", &headers, body).await
+        let headers = [headers.as_slice(), more].concat();
+        Events::new(self.bridge.open(method, "/mcp", &headers, body).await)
+    }
+
+    /// HTTP: the same caller in a new session, opened with these client capabilities.
+    pub async fn in_session(self, capabilities: Value) -> Caller<'b> {
+        let opened = self.initialize_with("2025-11-25", capabilities).await;
+        let id = opened.headers["mcp-session-id"].to_str().expect("an id is text").to_owned();
+        self.header("mcp-session-id", &id)
     }
 
     pub fn mint(&self) -> String {

@@ -6,10 +6,11 @@ use clap::Parser;
 use cyberos_plugin_host::app::{self, TaskHome};
 use cyberos_plugin_host::config::SettingsArgs;
 use cyberos_plugin_host::error::Result;
-use cyberos_plugin_host::model::{Progress, TenantId};
+use cyberos_plugin_host::model::{LogLevel, Progress, TenantId};
 use cyberos_plugin_host::store::{
-    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, Inserted, NewAuditRow, NewTask, OutboxRow,
-    SqliteStore, Store, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId,
+    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, Inserted, Letter, NewAuditRow, NewTask,
+    OutboxRow, Post, SessionState, SqliteStore, Store, TaskEnd, TaskId, TaskOwner, TaskQuestion, TaskRow, TaskStatus,
+    WorkerId,
 };
 use cyberos_plugin_host::transport::http::{HttpServer, HttpSettings, Origins};
 use jiff::Timestamp;
@@ -20,7 +21,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 #[derive(Parser)]
 struct CommandLine {
@@ -60,6 +63,7 @@ impl Inside {
                 origins: Origins::default(),
                 max_body_bytes: 1 << 20,
                 open_initialize: true,
+                hold: None,
                 drain: Duration::from_secs(1),
             },
             ready: Arc::new(move || {
@@ -156,9 +160,21 @@ impl Store for ShakyStore {
         tenant: TenantId,
         id: &TaskId,
         worker: &WorkerId,
-        required: bool,
+        question: &TaskQuestion,
     ) -> Result<Option<TaskStatus>> {
-        self.inner.set_input_required(tenant, id, worker, required).await
+        self.inner.set_input_required(tenant, id, worker, question).await
+    }
+    async fn set_running(
+        &self,
+        tenant: TenantId,
+        id: &TaskId,
+        worker: &WorkerId,
+        timeout_at: Timestamp,
+    ) -> Result<Option<TaskStatus>> {
+        self.inner.set_running(tenant, id, worker, timeout_at).await
+    }
+    async fn answer_task(&self, owner: &TaskOwner, id: &TaskId, question_id: &str, answer: &Value) -> Result<bool> {
+        self.inner.answer_task(owner, id, question_id, answer).await
     }
     async fn finish_task(
         &self,
@@ -204,6 +220,36 @@ impl Store for ShakyStore {
     }
     async fn outbox_depth(&self) -> Result<(u64, u64)> {
         self.inner.outbox_depth().await
+    }
+    async fn session_state(&self, tenant: TenantId, session: Uuid) -> Result<Option<SessionState>> {
+        self.inner.session_state(tenant, session).await
+    }
+    async fn end_session(&self, tenant: TenantId, session: Uuid, expires_at: Timestamp) -> Result<()> {
+        self.inner.end_session(tenant, session, expires_at).await
+    }
+    async fn set_log_level(
+        &self,
+        tenant: TenantId,
+        session: Uuid,
+        level: LogLevel,
+        expires_at: Timestamp,
+    ) -> Result<()> {
+        self.inner.set_log_level(tenant, session, level, expires_at).await
+    }
+    async fn subscribe(&self, tenant: TenantId, session: Uuid, uri: &str, expires_at: Timestamp) -> Result<()> {
+        self.inner.subscribe(tenant, session, uri, expires_at).await
+    }
+    async fn unsubscribe(&self, tenant: TenantId, session: Uuid, uri: &str) -> Result<()> {
+        self.inner.unsubscribe(tenant, session, uri).await
+    }
+    fn replicas(&self) -> bool {
+        self.inner.replicas()
+    }
+    async fn send_letter(&self, letter: &Letter) -> Result<()> {
+        self.inner.send_letter(letter).await
+    }
+    fn letters(&self, me: &str) -> mpsc::Receiver<Post> {
+        self.inner.letters(me)
     }
     async fn use_once(&self, tenant: TenantId, key: &str, expires_at: Timestamp) -> Result<bool> {
         self.inner.use_once(tenant, key, expires_at).await

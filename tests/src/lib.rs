@@ -5,6 +5,7 @@
 
 pub mod bridge;
 pub mod caller;
+pub mod events;
 pub mod fuzzing;
 pub mod gate;
 pub mod inside;
@@ -16,9 +17,10 @@ pub mod setup;
 pub mod stdio;
 pub mod stores;
 pub mod tokens;
+mod warm;
 
 pub use bridge::Bridge;
-pub use caller::{TENANT_A, TENANT_B};
+pub use caller::{Caller, TENANT_A, TENANT_B};
 pub use recorder::Recorder;
 pub use reply::Reply;
 pub use setup::{Setup, bridge_binary};

@@ -12,6 +12,7 @@ use tokio::process::Command;
 
 use crate::postgres::{Database, Login};
 use crate::tokens::{ISSUER, SigningKey, claims, key_set};
+use crate::warm;
 
 /// Starts any number of bridges, one after the other or side by side, that share one home and so one store.
 #[derive(Clone)]
@@ -67,6 +68,19 @@ impl Setup {
         self.flag("--auth=none")
     }
 
+    /// Nobody is limited, for tests that call more often than people do.
+    pub fn unlimited(self) -> Setup {
+        ["user", "tenant", "tool"]
+            .into_iter()
+            .fold(self, |setup, limit| setup.flag(format!("--rate-limit-{limit}=off")))
+    }
+
+    /// HTTP with tokens of whichever issuers the flags name, and not of the harness's own.
+    pub fn no_issuer(mut self) -> Setup {
+        self.bearer = false;
+        self
+    }
+
     /// Stdio with the token of this caller instead of the local principal.
     pub fn token_of(self, subject: &str, tenant: &str, scopes: &[&str]) -> Setup {
         let scopes: Vec<String> = scopes.iter().map(|s| (*s).to_owned()).collect();
@@ -112,9 +126,16 @@ impl Setup {
             if !link.exists() {
                 symlink(&built, link).expect("a link to the component");
             }
+            warm::give(&built, &self.state_dir());
         }
         fs::write(directory.join("plugins.toml"), grants).expect("plugins.toml");
         self.flag(format!("--plugins={}", directory.display()))
+    }
+
+    /// Its guests are compiled by the bridge under test, not given to it compiled.
+    pub fn cold(self) -> Setup {
+        fs::remove_dir_all(self.state_dir().join("compiled")).expect("guests were given");
+        self
     }
 
     /// The guest that misbehaves in every way; its tools are named `test.<behaviour>`.

@@ -40,14 +40,24 @@ impl SigningKey {
 
     /// Any claims at all, signed.
     pub fn sign(&self, claims: &Value) -> String {
+        self.sign_with(|_| {}, claims)
+    }
+
+    /// With a header of the test's own making.
+    pub fn sign_with(&self, change: impl FnOnce(&mut Header), claims: &Value) -> String {
         let mut header = Header::new(self.algorithm);
         header.kid = Some(self.kid.into());
+        change(&mut header);
         jsonwebtoken::encode(&header, claims, &self.key).expect("claims are JSON")
     }
 
+    /// The public half, as anybody may put it into a header.
+    pub fn jwk(&self) -> Jwk {
+        Jwk::from_encoding_key(&self.key, self.algorithm).expect("a key with a public half")
+    }
+
     fn public(&self) -> Value {
-        let jwk = Jwk::from_encoding_key(&self.key, self.algorithm).expect("a key with a public half");
-        let mut jwk = serde_json::to_value(jwk).expect("a key is JSON");
+        let mut jwk = serde_json::to_value(self.jwk()).expect("a key is JSON");
         jwk["kid"] = self.kid.into();
         jwk["use"] = "sig".into();
         jwk
@@ -57,6 +67,15 @@ impl SigningKey {
 /// The public halves, as an issuer publishes them.
 pub fn key_set(keys: &[&SigningKey]) -> Value {
     json!({ "keys": keys.iter().map(|key| key.public()).collect::<Vec<_>>() })
+}
+
+/// A token that was "signed" with the public half of [`SigningKey::rs256`], which everybody has, as if it were a secret.
+pub fn hmac_with_the_public_key(algorithm: Algorithm, kid: &str, claims: &Value) -> String {
+    let pem = include_bytes!("../../host/src/auth/testdata/rsa_test_key.pub.pem");
+    let mut header = Header::new(algorithm);
+    header.kid = Some(kid.into());
+    let secret = EncodingKey::from_secret(pem).expect("any bytes are a secret");
+    jsonwebtoken::encode(&header, claims, &secret).expect("claims are JSON")
 }
 
 pub fn now_seconds() -> u64 {

@@ -52,12 +52,12 @@ impl OneOrMany {
 }
 
 impl Claims {
-    /// Check every claim and make the caller; it is good until the returned time, skew included.
+    /// Check every claim and make the caller. `is_ours` knows canonical audiences; it is good until the returned time, skew included.
     ///
     /// Errors: `TokenExpired`, `AudMismatch`, `TokenInvalid`.
     pub(super) fn into_caller(
         self,
-        audiences: &[String],
+        is_ours: impl Fn(&String) -> bool,
         skew: SignedDuration,
         now: Timestamp,
     ) -> Result<(Caller, Timestamp)> {
@@ -71,7 +71,7 @@ impl Claims {
             return Err(invalid("it is not valid yet (nbf)"));
         }
         let named = self.aud.as_ref().map(OneOrMany::iter).unwrap_or_default();
-        if !named.map(|aud| canonical_audience(aud)).any(|aud| audiences.contains(&aud)) {
+        if !named.map(|aud| canonical_audience(aud)).any(|aud| is_ours(&aud)) {
             return Err(Error::new(Reason::AudMismatch, "The access token was issued for another audience."));
         }
         let subject = self.sub.as_deref().ok_or_else(|| invalid("it names no subject (sub)"))?;

@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use super::clock::Clock;
 use super::secret_file::{self, SecretFileError};
+use super::session_id::SessionIds;
 use super::settings::SettingError;
 use crate::error::{Error, Reason, Result};
 use crate::model::{TenantId, ToolName, arguments_sha256};
@@ -86,6 +87,11 @@ impl Confirmations {
         let path = state_dir.join(KEY_FILE);
         let key = secret_file::read_or_create_key(&path)?;
         Self::with_key(&key, clock).map_err(|_| SecretFileError::Unusable(path))
+    }
+
+    /// Session ids under a key of their own that is derived from this one.
+    pub fn session_ids(&self, lifetime: std::time::Duration) -> SessionIds {
+        SessionIds::derived_from(&self.key, self.clock.clone(), lifetime.as_secs() as i64)
     }
 
     /// A token for exactly this call, valid for [`LIFETIME_SECONDS`].

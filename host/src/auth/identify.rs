@@ -9,12 +9,13 @@ use std::fs::Metadata;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::caller::Caller;
 use super::challenge::www_authenticate;
 use super::claims::invalid;
 use super::clock::Clock;
+use super::resource::{ProtectedResource, Scopes};
 use super::settings::{AuthMode, AuthSettings, SettingError, StdioToken};
 use super::token::{MAX_TOKEN_BYTES, Verifier};
 use crate::error::{Error, Reason, Result};
@@ -24,7 +25,8 @@ pub struct Identifier {
     mode: AuthMode,
     verifier: Option<Verifier>,
     stdio: StdioSource,
-    resource_metadata: Option<url::Url>,
+    /// Known once the listener is.
+    resource: OnceLock<(ProtectedResource, Scopes)>,
     forward_token: bool,
 }
 
@@ -48,12 +50,11 @@ impl Identifier {
             (true, StdioSource::Local) => None,
             _ => Some(Verifier::new(settings, clock)?),
         };
-        let resource_metadata = settings.resource_metadata.clone();
         Ok(Identifier {
             mode: settings.mode,
             verifier,
             stdio,
-            resource_metadata,
+            resource: OnceLock::new(),
             forward_token: settings.forward_token,
         })
     }
@@ -101,9 +102,23 @@ impl Identifier {
         }
     }
 
-    /// The `WWW-Authenticate` value for this error, if it has one; see [`www_authenticate`].
-    pub fn challenge(&self, error: &Error, scopes: &[&str]) -> Option<HeaderValue> {
-        www_authenticate(error, self.resource_metadata.as_ref(), scopes)
+    /// From now on tokens for this resource are accepted beside those for the configured audiences, and every challenge
+    /// names its metadata. `scopes` is asked at each challenge. Said once, before the HTTP transport listens.
+    pub fn protects(&self, resource: ProtectedResource, scopes: Scopes) {
+        if let Some(verifier) = &self.verifier {
+            verifier.also_for(std::iter::once(&resource.canonical).chain(&resource.aliases).cloned().collect());
+        }
+        assert!(self.resource.set((resource, scopes)).is_ok(), "a process serves one resource");
+    }
+
+    /// The `WWW-Authenticate` value for this error, if it has one; see [`www_authenticate`]. `needed`: the scopes of
+    /// the refused request. Where they are not known, because nobody is let in without a token, all scopes are named:
+    /// lists show a caller only what it may call, so a client could not step up to what it never saw.
+    pub fn challenge(&self, error: &Error, needed: &[&str]) -> Option<HeaderValue> {
+        let Some((resource, scopes)) = self.resource.get() else { return www_authenticate(error, None, needed) };
+        let all = if needed.is_empty() { scopes() } else { vec![] };
+        let scopes: Vec<&str> = needed.iter().copied().chain(all.iter().map(String::as_str)).collect();
+        www_authenticate(error, Some(&resource.metadata), &scopes)
     }
 
     /// For `doctor` and readiness.

@@ -36,8 +36,6 @@ pub struct AuthSettings {
     pub dev_issuer: Option<KeySource>,
     /// Keep each caller's token for the length of its request, so that the memory service can check it; default no.
     pub forward_token: bool,
-    /// The server's protected resource metadata (RFC 9728), named in every 401 and 403; default `None`: not named.
-    pub resource_metadata: Option<Url>,
 }
 
 impl Default for AuthSettings {
@@ -50,7 +48,6 @@ impl Default for AuthSettings {
             skew: Duration::from_secs(30),
             dev_issuer: None,
             forward_token: false,
-            resource_metadata: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Header, Validation};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::caller::Caller;
 use super::claims::{ClaimedIssuer, Claims, canonical_audience, expired, invalid};
@@ -30,6 +30,8 @@ const MAX_SKEW_SECONDS: u64 = 300;
 pub struct Verifier {
     issuers: HashMap<Arc<str>, Arc<KeySet>>,
     audiences: Vec<String>,
+    /// Our own canonical URI and its aliases, once they are known.
+    own_audiences: OnceLock<Vec<String>>,
     skew: SignedDuration,
     clock: Clock,
     verified: VerifiedTokens,
@@ -67,7 +69,19 @@ impl Verifier {
         }
         let audiences = settings.audiences.iter().filter(|a| !a.is_empty()).map(|a| canonical_audience(a)).collect();
         let skew = SignedDuration::try_from(settings.skew).expect("at most 300 seconds");
-        Ok(Verifier { issuers, audiences, skew, clock, verified: VerifiedTokens::default() })
+        Ok(Verifier {
+            issuers,
+            audiences,
+            own_audiences: OnceLock::new(),
+            skew,
+            clock,
+            verified: VerifiedTokens::default(),
+        })
+    }
+
+    /// Tokens for these canonical URIs are accepted, too. The first word counts.
+    pub(super) fn also_for(&self, audiences: Vec<String>) {
+        let _ = self.own_audiences.set(audiences);
     }
 
     /// Who sent this token?
@@ -107,7 +121,7 @@ impl Verifier {
             .claims;
         // The keys may have taken a while to come.
         let now = self.clock.now();
-        let (caller, expires_at) = claims.into_caller(&self.audiences, self.skew, now)?;
+        let (caller, expires_at) = claims.into_caller(|aud| self.is_ours(aud), self.skew, now)?;
         let remembered_until = now + REMEMBERED;
         self.verified.remember(
             digest,
@@ -121,6 +135,10 @@ impl Verifier {
             },
         );
         Ok(caller)
+    }
+
+    fn is_ours(&self, audience: &String) -> bool {
+        self.audiences.contains(audience) || self.own_audiences.get().is_some_and(|own| own.contains(audience))
     }
 
     /// Every issuer with the number of its usable keys, or why there are none: for `doctor` and readiness.

@@ -4,6 +4,7 @@
 
 mod audit;
 mod catalog;
+mod limits;
 mod observe;
 mod pipeline;
 // Open to the fuzz targets alone.
@@ -14,6 +15,7 @@ mod tasks;
 
 pub use audit::AuditLog;
 pub use catalog::{Catalog, Entry};
+pub use limits::Limits;
 pub use observe::Observer;
 pub use pipeline::{Broker, BrokerParts, Reply};
 pub use steps::ConfirmationPolicy;

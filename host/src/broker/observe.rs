@@ -60,11 +60,21 @@ impl Observer {
         refusal: &Error,
         received: Instant,
     ) {
+        self.count_rate_limit(refusal);
         let call = Call { entry, caller, trace: &context.trace, fuel: 0 };
         let now = Instant::now();
         let called = Called { request_id: context.request_id.as_deref(), task_id: None, laps: &[] };
         self.record(&call, received, now, Outcome::Failed(refusal.reason()), called);
         report(refusal, &call, now - received);
+    }
+
+    /// Which limit a caller ran into, when it is about one.
+    pub fn count_rate_limit(&self, refusal: &Error) {
+        if refusal.reason() == Reason::RateLimited
+            && let Some(limit) = refusal.data("limit").and_then(serde_json::Value::as_str)
+        {
+            self.metrics.rate_limited(limit);
+        }
     }
 
     fn record(&self, call: &Call<'_>, start: Instant, end: Instant, outcome: Outcome, called: Called<'_>) {
@@ -124,6 +134,8 @@ fn report(error: &Error, call: &Call<'_>, took: std::time::Duration) {
         _ if error.reason() == Reason::Cancelled => {
             tracing::info!(%trace_id, tool, fuel, duration_ms, "call cancelled")
         }
+        // A caller in a hurry must not fill the log; the metrics say how many there are.
+        _ if error.reason() == Reason::RateLimited => tracing::info!(%trace_id, tool, reason, "{error}"),
         Class::InternalError | Class::UpstreamUnavailable => {
             tracing::warn!(%trace_id, tool, class, reason, fuel, duration_ms, detail, "{error}");
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::audit::{AuditLog, Bracket, Subject};
 use super::catalog::Catalog;
+use super::limits::Limits;
 use super::observe::{self, Observer};
 use super::steps::{self, Cleared, ConfirmationPolicy};
 use super::tasks::Tasks;
@@ -30,6 +31,7 @@ pub struct Broker {
 pub struct BrokerParts {
     pub catalog: Arc<Catalog>,
     pub audit: AuditLog,
+    pub limits: Limits,
     pub confirmation: ConfirmationPolicy,
     pub tasks: Arc<Tasks>,
     pub observer: Arc<Observer>,
@@ -58,7 +60,8 @@ impl Broker {
     async fn clear(&self, caller: &Caller, call: &ToolCall, laps: &mut Laps) -> Result<Cleared> {
         let resolved = laps.lap("resolve", steps::resolve(&self.parts.catalog, call))?;
         let permit = laps.lap("authorize", steps::authorize(caller, resolved))?;
-        let checked = laps.lap("validate arguments", steps::validate_arguments(permit, call))?;
+        let admitted = laps.lap("rate limit", steps::rate_limit(&self.parts.limits, permit, Instant::now()))?;
+        let checked = laps.lap("validate arguments", steps::validate_arguments(admitted, call))?;
         laps.lap("confirm", steps::confirm(&self.parts.confirmation, checked, call).await)
     }
 
@@ -77,6 +80,7 @@ impl Broker {
                 deadline,
                 cancel: context.cancel,
                 progress: context.progress,
+                client: context.client,
                 task_id: None,
                 cleared_to_append: cleared.may_append(),
             },
@@ -97,10 +101,20 @@ impl Broker {
 
     async fn record_refusal(&self, caller: &Caller, call: &ToolCall, refusal: Error, received: Instant) -> Error {
         let context = &call.context;
-        self.parts.audit.refused(caller, &call.name, context.trace, context.request_id.as_deref(), &refusal).await;
         let known = self.parts.catalog.find(&call.name);
+        // However it was spelt: rows of one tool are found under one name.
+        let name = known.as_ref().map_or(call.name.as_str(), |entry| entry.tool.name.as_str());
+        self.parts.audit.refused(caller, name, context.trace, context.request_id.as_deref(), &refusal).await;
         self.parts.observer.refused(known.as_deref(), caller, context, &refusal, received);
         refusal
+    }
+
+    /// The gate of the third step, for requests that are no tool call: may this caller ask for `name` now? The name
+    /// comes from a closed set, such as `prompts/get <prompt>`, and never from what a client made up. Refuses with
+    /// `rate_limited`, which is counted; nothing else is recorded.
+    pub fn admit(&self, caller: &Caller, name: &str) -> Result<()> {
+        steps::take(&self.parts.limits, caller, name, Instant::now())
+            .inspect_err(|refusal| self.parts.observer.count_rate_limit(refusal))
     }
 
     pub fn catalog(&self) -> &Arc<Catalog> {

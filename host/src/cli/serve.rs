@@ -72,6 +72,7 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
     if !address.ip().is_unspecified() {
         hosts.push(address.ip().to_string());
     }
+    hosts.extend(bridge.settings.public_url.iter().filter_map(|url| url.host_str().map(str::to_owned)));
     let (store, shown, counted) =
         (bridge.store.clone(), bridge.telemetry.metrics.clone(), bridge.telemetry.metrics.clone());
     let server = HttpServer {
@@ -82,6 +83,7 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
             origins: Origins { cors: Arc::new(args.cors_origin.clone()), hosts: Arc::new(hosts) },
             max_body_bytes: args.max_body_bytes,
             open_initialize: args.open_initialize,
+            hold: (args.stream_hold_ms > 0).then(|| Duration::from_millis(args.stream_hold_ms)),
             drain: bridge.settings.drain,
         },
         ready: Arc::new(move || {
@@ -90,7 +92,7 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
         }),
         metrics: Arc::new(move || shown.render()),
         count: Arc::new(move |route, status| counted.http_request(route, status)),
-        beside: bridge.rest_routes(),
+        beside: bridge.rest_routes().merge(bridge.metadata_routes(address)),
     };
     announce(bridge, address);
     server.serve(listener, stop).await.context("http")

@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::rate_limits::{BucketRate, RateSetting, WindowRate};
+
 #[derive(Clone, Debug, Args)]
 pub struct SettingsArgs {
     /// How clients connect. With stdio, standard output carries MCP messages and nothing else.
@@ -32,6 +34,12 @@ pub struct SettingsArgs {
     #[arg(long, env = "CYBEROS_ALLOWED_HOST", value_delimiter = ',', global = true, help_heading = "Transport")]
     pub allowed_host: Vec<String>,
 
+    /// The address of the MCP endpoint as clients know it, such as https://mcp.example.com/mcp: the resource that OAuth
+    /// clients ask tokens for, and an audience that is accepted. Unless set: http://ADDRESS:PORT/mcp when
+    /// --listen is loopback and no --allowed-host is given.
+    #[arg(long, env = "CYBEROS_PUBLIC_URL", global = true, help_heading = "Transport")]
+    pub public_url: Option<String>,
+
     /// Largest HTTP body, in bytes. Larger ones get status 413.
     #[arg(long, env = "CYBEROS_MAX_BODY_BYTES", default_value_t = 1 << 20, global = true, help_heading = "Transport")]
     pub max_body_bytes: usize,
@@ -43,6 +51,19 @@ pub struct SettingsArgs {
     /// How long calls that are under way may take after SIGTERM, in seconds.
     #[arg(long, env = "CYBEROS_DRAIN_SECONDS", default_value_t = 10, global = true, help_heading = "Transport")]
     pub drain_seconds: u64,
+
+    /// How long a client may take to answer a question that a tool asks its user or its model, in seconds.
+    #[arg(long, env = "CYBEROS_ASK_TIMEOUT_SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=3600), global = true, help_heading = "Transport")]
+    pub ask_timeout_seconds: u64,
+
+    /// How long an HTTP session lasts, in hours. Its client starts a new one after that.
+    #[arg(long, env = "CYBEROS_SESSION_HOURS", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=8760), global = true, help_heading = "Transport")]
+    pub session_hours: u64,
+
+    /// How long one connection of an HTTP stream is held before its client is asked to come back and read on, in
+    /// milliseconds. 0: as long as the client likes. For proxies that cut long connections.
+    #[arg(long, env = "CYBEROS_STREAM_HOLD_MS", default_value_t = 0, global = true, help_heading = "Transport")]
+    pub stream_hold_ms: u64,
 
     /// Tool names with dots, or with underscores for clients that refuse dots. Both are accepted on calls.
     #[arg(
@@ -99,9 +120,44 @@ pub struct SettingsArgs {
     )]
     pub host_confirmation: ConfirmArg,
 
-    /// A file with the key that signs confirmation tokens, the same on every replica. Made in the state directory unless set.
+    /// A file with the key that signs confirmation tokens and session ids, the same on every replica. Made in the state directory unless set.
     #[arg(long, env = "CYBEROS_CONFIRM_KEY_FILE", global = true, help_heading = "Identity")]
     pub confirm_key_file: Option<PathBuf>,
+
+    /// How often one user may call over HTTP: so many calls at once, then as many in a period, or "off". Counted for each
+    /// process; the local user is not limited.
+    #[arg(
+        long,
+        env = "CYBEROS_RATE_LIMIT_USER",
+        value_name = "BURST,CALLS/PERIOD",
+        default_value = "60,1/s",
+        global = true,
+        help_heading = "Rate limits"
+    )]
+    pub rate_limit_user: RateSetting<BucketRate>,
+
+    /// The same for all users of one tenant together, or "off".
+    #[arg(
+        long,
+        env = "CYBEROS_RATE_LIMIT_TENANT",
+        value_name = "BURST,CALLS/PERIOD",
+        default_value = "300,5/s",
+        global = true,
+        help_heading = "Rate limits"
+    )]
+    pub rate_limit_tenant: RateSetting<BucketRate>,
+
+    /// How often one tenant may call one tool: a lasting rate and, after a comma, the burst that may come before it. A rate
+    /// alone is a strict sliding window. Or "off".
+    #[arg(
+        long,
+        env = "CYBEROS_RATE_LIMIT_TOOL",
+        value_name = "CALLS/PERIOD[,CALLS/PERIOD]",
+        default_value = "100/min,200/30s",
+        global = true,
+        help_heading = "Rate limits"
+    )]
+    pub rate_limit_tool: RateSetting<WindowRate>,
 
     /// Where the bridge keeps its own files. Unless set: $XDG_STATE_HOME/cyberos-mcp-bridge, else ~/.local/state/….
     #[arg(long, env = "CYBEROS_STATE_DIR", global = true, help_heading = "Store")]

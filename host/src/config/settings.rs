@@ -3,6 +3,7 @@
 use secrecy::SecretString;
 use std::path::PathBuf;
 use std::time::Duration;
+use url::Url;
 
 use super::args::{AuthArg, ConfirmArg, CuoArg, OnOff, SettingsArgs, TransportArg};
 use super::plugins_file::PluginsFile;
@@ -34,6 +35,8 @@ pub struct Settings {
     /// `CYBEROS_TOKEN`: the stdio caller's access token.
     pub token: Option<SecretString>,
     pub host_may_confirm: bool,
+    /// `--public-url`: http(s), without query and fragment.
+    pub public_url: Option<Url>,
     pub plugins: PluginsFile,
     pub audit: bool,
     /// Program and arguments of an external supervisor.
@@ -82,6 +85,7 @@ impl Settings {
                 ConfirmArg::On => true,
                 ConfirmArg::Off => false,
             },
+            public_url: args.public_url.as_deref().map(public_url).transpose()?,
             plugins: plugins(&args)?,
             audit: args.audit == OnOff::On,
             drain: Duration::from_secs(args.drain_seconds),
@@ -91,6 +95,18 @@ impl Settings {
             args,
         })
     }
+}
+
+fn public_url(text: &str) -> Result<Url, BadSetting> {
+    let url = Url::parse(text).ok().filter(|url| {
+        let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+        matches!(url.scheme(), "http" | "https") && url.host().is_some() && plain && url.password().is_none()
+    });
+    url.ok_or_else(|| {
+        BadSetting::new(format!(
+            "--public-url {text:?} must be an http(s) address without query and fragment, such as https://mcp.example.com/mcp"
+        ))
+    })
 }
 
 fn state_dir(args: &SettingsArgs) -> Result<PathBuf, BadSetting> {

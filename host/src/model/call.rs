@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-use super::Trace;
+use super::{ClientPort, Trace};
 
 /// What a client asked for, before anything was checked.
 #[derive(Clone)]
@@ -30,6 +30,8 @@ pub struct CallContext {
     /// Fires when the client cancels or goes away.
     pub cancel: CancellationToken,
     pub progress: ProgressSink,
+    /// Who can be asked and told something while the call runs.
+    pub client: ClientPort,
     /// May this transport's host confirm by flag? (policy, design section 6)
     pub host_may_confirm: bool,
 }

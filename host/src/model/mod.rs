@@ -4,12 +4,16 @@
 
 mod call;
 mod canonical;
+mod client;
+mod form;
 mod laps;
 mod tool;
 mod trace;
 
 pub use call::{CallContext, Content, Progress, ProgressSink, TaskRequest, ToolCall, ToolResult};
 pub use canonical::{arguments_sha256, canonical_json, canonical_sha256};
+pub use client::{Client, ClientFacts, ClientFeatures, ClientPort, ElicitAnswer, Elicitation, LogLevel, UrlVisit};
+pub use form::Form;
 pub use laps::{Lap, Laps};
 pub use tool::{Annotations, PluginId, TaskSupport, Tool, ToolName};
 pub use trace::{Trace, TraceId};

@@ -17,7 +17,7 @@ pub enum RequestId {
 }
 
 impl RequestId {
-    fn read(value: &Value) -> Option<Self> {
+    pub fn read(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) if text.len() <= 256 => Some(RequestId::Text(text.clone())),
             // 1.0 and 1 are the same JSON number to many clients; a fraction is nobody's id.
@@ -162,9 +162,11 @@ pub fn code(reason: Reason) -> i64 {
         | Reason::PayloadTooLarge
         | Reason::NotAcceptable
         | Reason::UnsupportedMediaType
+        | Reason::StreamNotFound
         | Reason::SessionNotFound => -32600,
         Reason::MethodNotFound | Reason::TaskUnsupported => -32601,
-        Reason::RateLimited | Reason::Busy => -32002,
+        // MCP gives resources this number, the bridge its limits: the reason tells them apart.
+        Reason::ResourceNotFound | Reason::RateLimited | Reason::Busy => -32002,
         other => match other.class() {
             Class::InputValidation => -32602,
             Class::AuthzDenied => -32000,

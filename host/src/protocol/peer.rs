@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::clients::{Clients, PeerClient, Session, Sink};
 use super::jsonrpc::RequestId;
 use crate::auth::Caller;
-use crate::model::{Progress, ProgressSink};
+use crate::model::{ClientPort, Progress, ProgressSink};
 
 /// What a transport allows its peers.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +26,9 @@ pub struct PeerPolicy {
 pub struct Peer {
     pub caller: Caller,
     pub policy: PeerPolicy,
-    /// Notifications to the peer; `None` where the transport cannot carry them.
-    pub outbox: Option<mpsc::Sender<Value>>,
+    pub session: Session,
+    /// Where messages around this request go; `None` where the transport cannot carry them.
+    pub sink: Option<Arc<dyn Sink>>,
     pub in_flight: InFlight,
     /// What separates this peer's request ids from other peers' of the same registry.
     pub key: Arc<str>,
@@ -52,15 +53,16 @@ impl InFlight {
         Entered { registry: self.clone(), place, token }
     }
 
-    /// Unknown and finished requests are ignored, as the specification asks.
-    pub fn cancel(&self, key: &Arc<str>, id: &RequestId) {
+    /// Unknown and finished requests are ignored, as the specification asks. False when there is none here.
+    pub fn cancel(&self, key: &Arc<str>, id: &RequestId) -> bool {
         match self.lock().get(&(key.clone(), id.clone())).map(Vec::as_slice) {
             Some([only]) => only.cancel(),
             Some(several) => {
                 tracing::warn!(count = several.len(), "a cancellation names a request id that is used twice; ignored")
             }
-            None => {}
+            None => return false,
         }
+        true
     }
 
     /// The peer has gone for good, or we go.
@@ -104,18 +106,26 @@ impl Drop for Entered {
 
 impl Peer {
     pub fn notify(&self, method: &str, params: Value) {
-        if let Some(outbox) = &self.outbox {
+        if let Some(sink) = &self.sink {
             // A peer that has gone needs no notification, and one that does not read must not cost us memory.
-            if outbox.try_send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).is_err() {
+            if !sink.send(json!({ "jsonrpc": "2.0", "method": method, "params": params })) {
                 tracing::debug!(method, "a notification was dropped: the peer has gone or does not read");
             }
+        }
+    }
+
+    /// This peer's client, for a call that may ask it. `task`: the task that the questions belong to.
+    pub fn client_port(&self, clients: &Arc<Clients>, task: Option<String>) -> ClientPort {
+        match &self.sink {
+            Some(_) => ClientPort::new(Arc::new(PeerClient::new(clients.clone(), self.clone(), task))),
+            None => ClientPort::none(),
         }
     }
 
     /// Where a call's progress goes, when it asked for it (`_meta.progressToken`).
     pub fn progress_sink(&self, meta: &Map<String, Value>) -> ProgressSink {
         let token = meta.get("progressToken").filter(|t| t.is_string() || t.is_i64() || t.is_u64()).cloned();
-        match (token, &self.outbox) {
+        match (token, &self.sink) {
             (Some(token), Some(_)) => {
                 let peer = self.clone();
                 ProgressSink::new(move |report: Progress| {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use super::clients::Clients;
 use super::jsonrpc::{Answer, Message, RequestId};
 use super::peer::{Entered, Peer};
 use super::v2025_11_25 as mcp;
@@ -23,6 +24,7 @@ pub struct ServerInfo {
 
 pub struct Protocol {
     pub(super) broker: Arc<Broker>,
+    pub(super) clients: Arc<Clients>,
     pub(super) info: ServerInfo,
 }
 
@@ -42,8 +44,12 @@ pub fn accept(peer: &Peer, messages: Vec<Message>) -> Accepted {
 }
 
 impl Protocol {
-    pub fn new(broker: Arc<Broker>, info: ServerInfo) -> Protocol {
-        Protocol { broker, info }
+    pub fn new(broker: Arc<Broker>, clients: Arc<Clients>, info: ServerInfo) -> Protocol {
+        Protocol { broker, clients, info }
+    }
+
+    pub fn clients(&self) -> &Arc<Clients> {
+        &self.clients
     }
 
     /// Answer everything that was accepted, all at once; answers come in the order of the requests, and messages that
@@ -66,12 +72,14 @@ impl Protocol {
             }
             (Message::Request { .. }, None) => unreachable!("`accept` enters every request"),
             (Message::Notification { method, params }, _) => {
-                self.notification(peer, &method, &params);
+                self.notification(peer, &method, &params).await;
                 None
             }
-            // We have not asked this peer anything.
-            (Message::Response { id, .. }, _) => {
-                tracing::debug!(%id, "a response to no request of ours");
+            (Message::Response { id, outcome }, _) => {
+                // Ours are strings: a number is no request of ours.
+                if let RequestId::Text(id) = &id {
+                    self.clients.answered(peer.caller.tenant(), &peer.key, id, outcome).await;
+                }
                 None
             }
             (Message::Invalid { id, error }, _) => Some(Answer::error(id.as_ref(), error, &Trace::start().id)),
@@ -105,11 +113,11 @@ impl Protocol {
         })
     }
 
-    fn notification(&self, peer: &Peer, method: &str, params: &Map<String, Value>) {
+    async fn notification(&self, peer: &Peer, method: &str, params: &Map<String, Value>) {
         match method {
             "notifications/cancelled" => {
                 if let Some(id) = params.get("requestId").and_then(mcp::request_id) {
-                    peer.in_flight.cancel(&peer.key, &id);
+                    self.clients.cancelled(peer.caller.tenant(), &peer.key, &id, &peer.session).await;
                 }
             }
             "notifications/initialized" | "notifications/progress" | "notifications/roots/list_changed" => {}

@@ -21,7 +21,7 @@ use super::plugin::Plugin;
 use crate::auth::Caller;
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
-use crate::model::{Laps, PluginId, ProgressSink, ToolName, ToolResult, Trace};
+use crate::model::{ClientPort, Laps, PluginId, ProgressSink, ToolName, ToolResult, Trace};
 use secrecy::SecretString;
 
 /// Everything that the host knows about a call and a guest may make use of, never see whole.
@@ -37,6 +37,7 @@ pub struct PluginCall {
     pub deadline: Instant,
     pub cancel: CancellationToken,
     pub progress: ProgressSink,
+    pub client: ClientPort,
     pub task_id: Option<String>,
     /// The call passed every gate that an append needs.
     pub cleared_to_append: bool,
@@ -232,6 +233,7 @@ pub(super) fn describing_call(time: std::time::Duration) -> PluginCall {
         deadline: Instant::now() + time,
         cancel: CancellationToken::new(),
         progress: ProgressSink::none(),
+        client: ClientPort::none(),
         task_id: None,
         cleared_to_append: false,
     }

@@ -151,8 +151,19 @@ impl Plugin {
                     tool.name
                 )));
             }
-            if tools[..n].iter().any(|other| other.name == tool.name) {
-                return Err(Why::BadTool(format!("it declares {} twice", tool.name)));
+            // Clients that refuse dots see underscores, and could not tell such names apart.
+            let alike = |other: &&Tool| other.name.underscored() == tool.name.underscored();
+            match tools[..n].iter().find(alike) {
+                Some(other) if other.name == tool.name => {
+                    return Err(Why::BadTool(format!("it declares {} twice", tool.name)));
+                }
+                Some(other) => {
+                    return Err(Why::BadTool(format!(
+                        "{} and {} are one name with underscores",
+                        other.name, tool.name
+                    )));
+                }
+                None => {}
             }
         }
         Ok(tools)

@@ -1,4 +1,5 @@
-//! What the bridge keeps: tasks, the audit log, its outbox, and what may be used only once.
+//! What the bridge keeps: tasks, the audit log and its outbox, what sessions changed, and what may be used only once; and
+//! how the replicas that share it reach one another.
 //!
 //! One interface, two implementations: SQLite in the user's state directory, Postgres for many tenants and replicas.
 //! Every method that takes a [`TenantId`] sees that tenant's rows only; in Postgres the database itself enforces it.
@@ -6,8 +7,10 @@
 
 mod audit;
 mod chain;
+mod letters;
 pub mod postgres;
 mod rows;
+mod sessions;
 mod sqlite;
 mod tasks;
 pub mod verify;
@@ -16,16 +19,23 @@ mod wake;
 pub use audit::{
     Appended, AuditFilter, AuditHead, AuditPosition, AuditRow, Durability, NewAuditRow, OutboxRow, anchor,
 };
+pub use letters::{Letter, MAX_LETTER_BYTES, Post};
 pub use postgres::PostgresStore;
+pub use sessions::{MAX_SUBSCRIPTIONS, MAX_URI_BYTES, SessionState};
 pub use sqlite::SqliteStore;
-pub use tasks::{CancelOutcome, Inserted, NewTask, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId};
+pub use tasks::{
+    CancelOutcome, Inserted, NewTask, TaskEnd, TaskId, TaskOwner, TaskQuestion, TaskRow, TaskStatus, WorkerId,
+};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use serde_json::Value;
 use std::time::Duration;
+use tokio::sync::mpsc;
+use uuid::Uuid;
 
 use crate::error::Result;
-use crate::model::{Progress, TenantId};
+use crate::model::{LogLevel, Progress, TenantId};
 
 /// Every failure of the database is [`crate::error::Reason::StoreUnavailable`] with the driver's words in the log detail
 /// only. A call whose future is dropped either happened as a whole or not at all.
@@ -69,14 +79,27 @@ pub trait Store: Send + Sync + 'static {
         lease: Duration,
         progress: Option<&Progress>,
     ) -> Result<Option<TaskStatus>>;
-    /// The task waits for its caller (`InputRequired`), or goes on (`Running`). Answers like [`Store::renew_task`].
+    /// The task asks its owner and waits (`InputRequired`); an earlier question and its answer are gone. Answers like
+    /// [`Store::renew_task`].
     async fn set_input_required(
         &self,
         tenant: TenantId,
         id: &TaskId,
         worker: &WorkerId,
-        required: bool,
+        question: &TaskQuestion,
     ) -> Result<Option<TaskStatus>>;
+    /// The task goes on (`Running`), with this new end of its time; question and answer are forgotten, because an answer
+    /// may hold personal data. The row is kept at least until `timeout_at`. Answers like [`Store::renew_task`].
+    async fn set_running(
+        &self,
+        tenant: TenantId,
+        id: &TaskId,
+        worker: &WorkerId,
+        timeout_at: Timestamp,
+    ) -> Result<Option<TaskStatus>>;
+    /// Give the owner's answer to the task and wake its worker. False when this question is not open any more, was
+    /// answered already, or is not the owner's: the first answer wins.
+    async fn answer_task(&self, owner: &TaskOwner, id: &TaskId, question_id: &str, answer: &Value) -> Result<bool>;
     /// Write the end once. False when the row had already ended, or when `worker` is not the one that holds it; the row
     /// is then unchanged. `None` is for whoever knows that nobody runs it.
     async fn finish_task(
@@ -89,7 +112,8 @@ pub trait Store: Send + Sync + 'static {
     async fn cancel_task(&self, owner: &TaskOwner, id: &TaskId) -> Result<CancelOutcome>;
     /// Open tasks of all tenants whose lease ran out at least `grace` ago (or that were never claimed within it).
     async fn abandoned_tasks(&self, grace: Duration) -> Result<Vec<(TenantId, TaskId)>>;
-    /// Delete ended tasks whose time to live is over, and forget what was used once and expired; the count of tasks.
+    /// Delete ended tasks whose time to live is over, and forget what else has expired: keys that were used once, state
+    /// of sessions, letters; the count of tasks.
     async fn prune_tasks(&self) -> Result<u64>;
     /// Return when the task is no longer as it was at `seen` (its `updated_at` when the caller read it) or is gone, at
     /// once if that is so already, and after `patience` at the latest. Spurious returns are fine.
@@ -119,6 +143,36 @@ pub trait Store: Send + Sync + 'static {
     async fn retry_outbox(&self, tenant: TenantId, seq: i64, next: Option<Timestamp>, error: &str) -> Result<()>;
     /// Rows waiting and rows given up, over all tenants, for metrics and `doctor`.
     async fn outbox_depth(&self) -> Result<(u64, u64)>;
+
+    // Sessions: only what differs from a fresh one. `expires_at` is the session's own end, and the state's, too.
+
+    /// `None` for a session that changed nothing, or that expired.
+    async fn session_state(&self, tenant: TenantId, session: Uuid) -> Result<Option<SessionState>>;
+    /// Its client deleted it: this stays, whatever comes later; its subscriptions are forgotten.
+    async fn end_session(&self, tenant: TenantId, session: Uuid, expires_at: Timestamp) -> Result<()>;
+    async fn set_log_level(
+        &self,
+        tenant: TenantId,
+        session: Uuid,
+        level: LogLevel,
+        expires_at: Timestamp,
+    ) -> Result<()>;
+    /// Again is fine. Refuses with `invalid_params` a URI over [`MAX_URI_BYTES`] or with NUL in it, and with `busy` the
+    /// one after [`MAX_SUBSCRIPTIONS`], however many replicas are asked at once.
+    async fn subscribe(&self, tenant: TenantId, session: Uuid, uri: &str, expires_at: Timestamp) -> Result<()>;
+    /// What was not subscribed to is fine.
+    async fn unsubscribe(&self, tenant: TenantId, session: Uuid, uri: &str) -> Result<()>;
+
+    // Letters between the replicas that share this store.
+
+    /// Is there anybody to write to? False on SQLite: its processes belong to one user, and each serves its own clients.
+    fn replicas(&self) -> bool;
+    /// Letters from one sender arrive in the order of its calls. Returns when the letter is sent; nobody says whether
+    /// its addressee still lives. Without replicas it does nothing.
+    async fn send_letter(&self, letter: &Letter) -> Result<()>;
+    /// Receive as the replica `me` from now on: what is addressed to it, and what others send to everybody. One
+    /// subscriber a store; another call takes the place of the one before. Without replicas the channel is closed.
+    fn letters(&self, me: &str) -> mpsc::Receiver<Post>;
 
     // Used once.
 

@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use super::audit::{AuditPosition, AuditRow};
 use super::chain::Earlier;
-use super::tasks::{TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus};
+use super::letters::Letter;
+use super::sessions::SessionState;
+use super::tasks::{TaskEnd, TaskId, TaskOwner, TaskQuestion, TaskRow, TaskStatus};
 use crate::error::{Error, Reason, Result};
-use crate::model::{TenantId, ToolName, TraceId};
+use crate::model::{LogLevel, TenantId, ToolName, TraceId};
 
 pub(super) fn unavailable(error: sqlx::Error) -> Error {
     Error::new(Reason::StoreUnavailable, "The bridge's store cannot be reached.").detail(error)
@@ -73,6 +75,34 @@ pub(super) fn task_row(row: &impl Columns) -> Result<TaskRow> {
         timeout_at: timestamp("timeout_at_us", row.number("timeout_at_us")?)?,
         ttl: Duration::from_micros(row.number("ttl_us")?.unsigned_abs()),
         attempts: u32::try_from(row.number("attempts")?).unwrap_or(u32::MAX),
+        question: question(row)?,
+        answer: maybe_json(row, "answer")?,
+    })
+}
+
+fn question(row: &impl Columns) -> Result<Option<TaskQuestion>> {
+    let Some(id) = row.maybe_text("question_id")? else { return Ok(None) };
+    let body = maybe_json(row, "question")?.ok_or_else(|| damaged("question", "an id without a question"))?;
+    Ok(Some(TaskQuestion { id, body }))
+}
+
+/// Columns `ended` (0 or 1), `log_level` and `subscriptions` (a JSON array of URIs).
+pub(super) fn session_state(row: &impl Columns) -> Result<SessionState> {
+    let level = |word: String| LogLevel::parse(&word).ok_or_else(|| damaged("log_level", word));
+    Ok(SessionState {
+        ended: row.number("ended")? != 0,
+        log_level: row.maybe_text("log_level")?.map(level).transpose()?,
+        subscriptions: maybe_json(row, "subscriptions")?.unwrap_or_default(),
+    })
+}
+
+/// Columns `tenant_id`, `recipient`, `sender` and `body`.
+pub(super) fn letter(row: &impl Columns) -> Result<Letter> {
+    Ok(Letter {
+        to: row.maybe_text("recipient")?,
+        from: row.text("sender")?,
+        tenant: tenant(row)?,
+        body: from_json("body", &row.text("body")?)?,
     })
 }
 

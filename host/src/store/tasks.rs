@@ -125,6 +125,24 @@ pub struct TaskRow {
     pub ttl: Duration,
     /// How often it was claimed; more than one means that it was run again.
     pub attempts: u32,
+    /// What it asks its owner, while the status is `InputRequired`.
+    pub question: Option<TaskQuestion>,
+    /// The answer, until the worker took it.
+    pub answer: Option<Value>,
+}
+
+/// What a task asks its owner. The body is the broker's to make and to read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TaskQuestion {
+    /// Names this question among all of this task, so that a late answer to an earlier one is known as such.
+    pub id: String,
+    pub body: Value,
+}
+
+impl TaskQuestion {
+    pub fn new(body: Value) -> Self {
+        TaskQuestion { id: Uuid::new_v4().to_string(), body }
+    }
 }
 
 /// How a task ended. `Cancelled` is written by [`super::Store::cancel_task`].

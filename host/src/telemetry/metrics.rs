@@ -56,6 +56,7 @@ pub struct Metrics {
     audit_append: Histogram<f64>,
     audit_batch: Histogram<u64>,
     audit_shipped: Counter<u64>,
+    rate_limited: Counter<u64>,
     host_call_denials: Counter<u64>,
     plugins_loaded: Counter<u64>,
     plugins_rejected: Counter<u64>,
@@ -114,6 +115,7 @@ impl Metrics {
                 "{row}",
                 "Audit rows for the memory service, by fate.",
             ),
+            rate_limited: count("cyberos.bridge.rate_limited", "{request}", "Requests refused by a rate limit."),
             host_call_denials: count("cyberos.bridge.host_call.denials", "{call}", "Host calls refused by policy."),
             plugins_loaded: count("cyberos.bridge.plugins.loaded", "{plugin}", "Plugins loaded, swaps included."),
             plugins_rejected: count("cyberos.bridge.plugins.rejected", "{plugin}", "Plugins refused at load."),
@@ -197,6 +199,11 @@ impl Metrics {
     /// One attempt to ship a row: `shipped`, `retried` or `given_up`.
     pub fn audit_shipped(&self, fate: &'static str) {
         self.audit_shipped.add(1, &[KeyValue::new("fate", fate)]);
+    }
+
+    /// `limit` is one of `user`, `tenant`, `tool` and `capacity`.
+    pub fn rate_limited(&self, limit: &str) {
+        self.rate_limited.add(1, &[KeyValue::new("limit", limit.to_owned())]);
     }
 
     /// `import` is the WIT interface, `why` the word of its error, such as `host-not-allowed`.

@@ -1,11 +1,15 @@
-//! MCP over Streamable HTTP: `POST /mcp`, health, readiness and metrics.
+//! MCP over Streamable HTTP: `/mcp` (POST, GET, DELETE), health, readiness and metrics.
 //!
-//! Replies are plain JSON. A JSON-RPC error rides on status 200, except where HTTP itself has a word for it: 401 and 403
+//! Replies are plain JSON unless the call has something to say before its answer; then the reply is a stream (`sse`). A JSON-RPC error rides on status 200, except where HTTP itself has a word for it: 401 and 403
 //! with `WWW-Authenticate`, 413, 415, 406, 400 for what is not a message, 503 while draining. A client that disconnects
 //! has not cancelled: its call runs to its end. Source: MCP 2025-11-25, transports; design sections 5 and 6.
 
 mod connections;
 mod guard;
+mod headers;
+mod listen;
+mod metadata;
+mod sse;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -14,7 +18,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,12 +26,16 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{Caller, Identifier};
+use crate::auth::{Caller, Identifier, Identity};
 use crate::error::{Error, Reason};
 use crate::model::{Trace, TraceId};
-use crate::protocol::{Answer, InFlight, Message, Peer, PeerPolicy, Protocol, REVISION, accept, error_body, parse};
+use crate::protocol::{
+    Answer, Message, Peer, PeerPolicy, Protocol, Session, SessionFault, Sink, StreamKind, accept, error_body, parse,
+};
+use headers::{Fault, traceparent};
 
 pub use guard::Origins;
+pub use metadata::{Metadata, router as metadata_routes};
 
 #[derive(Clone)]
 pub struct HttpSettings {
@@ -37,6 +45,8 @@ pub struct HttpSettings {
     pub max_body_bytes: usize,
     /// `initialize` without a token is answered.
     pub open_initialize: bool,
+    /// How long one connection of a stream is held before its client is asked to come back. `None`: as long as it likes.
+    pub hold: Option<Duration>,
     /// How long calls that are under way may take once the process is told to end.
     pub drain: Duration,
 }
@@ -64,7 +74,6 @@ pub struct HttpServer {
 #[derive(Clone)]
 struct App {
     server: HttpServer,
-    in_flight: InFlight,
     /// Calls under way, with or without a client that still waits for them.
     running: TaskTracker,
     draining: Arc<AtomicBool>,
@@ -79,11 +88,12 @@ impl HttpServer {
     /// Serve until `stop` fires, then finish what is under way within the drain budget.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> std::io::Result<()> {
         let drain = self.settings.drain;
-        let app =
-            App { server: self, in_flight: InFlight::default(), running: TaskTracker::new(), draining: Arc::default() };
-        let (draining, in_flight, running) = (app.draining.clone(), app.in_flight.clone(), app.running.clone());
+        let clients = self.protocol.clients().clone();
+        let app = App { server: self, running: TaskTracker::new(), draining: Arc::default() };
+        let (draining, running) = (app.draining.clone(), app.running.clone());
         let connections = connections::accept(listener, app.router(), stop.clone(), &draining).await;
         running.close();
+        clients.streams.close_listening();
         let mut ended = std::pin::pin!(async {
             connections.wait().await;
             // A call whose client has gone is on no connection, and its audit bracket is open.
@@ -92,7 +102,7 @@ impl HttpServer {
         tracing::info!(budget_ms = drain.as_millis() as u64, "draining");
         if tokio::time::timeout(drain, &mut ended).await.is_err() {
             tracing::warn!("calls that were still running are stopped");
-            in_flight.cancel_all();
+            clients.in_flight.cancel_all();
             let _ = tokio::time::timeout(Duration::from_secs(1), &mut ended).await;
         }
         Ok(())
@@ -128,10 +138,20 @@ impl App {
 
 /// A closed set: what was asked for is the client's text.
 fn known_route(path: &str) -> &'static str {
-    ["/mcp", "/healthz", "/mcp/healthz", "/readyz", "/metrics", "/v1/audit"]
-        .into_iter()
-        .find(|r| *r == path)
-        .unwrap_or("other")
+    [
+        "/mcp",
+        "/healthz",
+        "/mcp/healthz",
+        "/readyz",
+        "/metrics",
+        "/v1/audit",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server",
+    ]
+    .into_iter()
+    .find(|r| *r == path)
+    .unwrap_or("other")
 }
 
 async fn readyz(State(app): State<App>) -> Response {
@@ -150,10 +170,8 @@ async fn metrics(State(app): State<App>) -> Response {
 
 async fn mcp(State(app): State<App>, request: Request) -> Response {
     let trace_id = || TraceId::random();
-    match request.method().as_str() {
-        "POST" => {}
-        // No stream is offered on GET and no session exists to delete.
-        _ => return ([(header::ALLOW, "POST")], StatusCode::METHOD_NOT_ALLOWED).into_response(),
+    if !matches!(request.method().as_str(), "POST" | "GET" | "DELETE") {
+        return ([(header::ALLOW, "POST, GET, DELETE")], StatusCode::METHOD_NOT_ALLOWED).into_response();
     }
     if app.draining.load(Ordering::Acquire) {
         return fault(
@@ -163,7 +181,12 @@ async fn mcp(State(app): State<App>, request: Request) -> Response {
         );
     }
     let (parts, body) = request.into_parts();
-    if let Err((status, error)) = check_headers(&parts.headers) {
+    match parts.method.as_str() {
+        "GET" => return app.listen(&parts).await,
+        "DELETE" => return app.end_session(&parts).await,
+        _ => {}
+    }
+    if let Err((status, error)) = headers::check_post(&parts.headers) {
         return fault(status, error, &trace_id());
     }
     let body = match read(body, app.server.settings.max_body_bytes).await {
@@ -207,34 +230,95 @@ impl App {
     }
 
     async fn answer(&self, caller: Caller, headers: &HeaderMap, messages: Vec<Message>, batch: bool) -> Response {
+        let session = match self.session(headers, &caller).await {
+            Ok(session) => session.unwrap_or_else(Session::none),
+            Err((status, error)) => return fault(status, error, &TraceId::random()),
+        };
         let expects_answer = messages.iter().any(|m| matches!(m, Message::Request { .. } | Message::Invalid { .. }));
         let malformed = !batch && matches!(messages[0], Message::Invalid { .. });
-        let key: Arc<str> = format!("{}/{}", caller.tenant(), caller.subject()).into();
         let policy = PeerPolicy {
             may_list_tasks: self.server.settings.policy.may_list_tasks && !caller.is_anonymous(),
             ..self.server.settings.policy
         };
-        let peer = Peer { caller, policy, outbox: None, in_flight: self.in_flight.clone(), key };
+        let clients = self.server.protocol.clients();
+        let (key, until) = (client_key(&caller, &session), self.until(&caller));
+        let streams = expects_answer && headers::accepts_stream(headers);
+        let stream = streams.then(|| clients.streams.open(key.clone(), StreamKind::Request));
+        let sink = stream.clone().map(|stream| stream as Arc<dyn Sink>);
+        let peer = Peer { caller, policy, session: session.clone(), sink, in_flight: clients.in_flight.clone(), key };
         let accepted = accept(&peer, messages);
         let traceparent = traceparent(headers).map(str::to_owned);
-        let protocol = self.server.protocol.clone();
+        let (protocol, last) = (self.server.protocol.clone(), stream.clone());
         // A task of its own: if the client disconnects, this future is dropped, and the call must not be.
-        let answering =
-            self.running.spawn(async move { protocol.answer(&peer, accepted, traceparent.as_deref()).await });
-        let mut answers = answering.await.unwrap_or_default();
+        let mut answering = self.running.spawn(async move {
+            let answers = protocol.answer(&peer, accepted, traceparent.as_deref()).await;
+            let bodies = || answers.iter().map(|answer| answer.body.clone()).collect();
+            let streamed = last.is_some_and(|stream| stream.finish(bodies));
+            (answers, streamed)
+        });
+        let (mut answers, streamed) = match &stream {
+            None => answering.await.unwrap_or_default(),
+            Some(stream) => tokio::select! {
+                biased;
+                answered = &mut answering => answered.unwrap_or_default(),
+                () = stream.begun() => (vec![], true),
+            },
+        };
+        if let Some(stream) = stream.filter(|_| streamed) {
+            return sse::response(stream.read_from(0), until);
+        }
         if !expects_answer {
             return StatusCode::ACCEPTED.into_response();
         }
-        if batch {
+        let mut response = if batch {
             let bodies: Vec<Value> = answers.into_iter().map(|a| a.body).collect();
-            return json_response(StatusCode::OK, &Value::Array(bodies));
+            json_response(StatusCode::OK, &Value::Array(bodies))
+        } else {
+            match answers.pop() {
+                Some(answer) if malformed => json_response(StatusCode::BAD_REQUEST, &answer.body),
+                Some(answer) => self.respond(answer),
+                // Cancelled: the client said that it does not want this answer.
+                None => StatusCode::ACCEPTED.into_response(),
+            }
+        };
+        if let Some(id) = session.opened() {
+            let id = HeaderValue::try_from(id.to_string()).expect("a UUID is visible ASCII");
+            response.headers_mut().insert(headers::SESSION, id);
         }
-        match answers.pop() {
-            Some(answer) if malformed => json_response(StatusCode::BAD_REQUEST, &answer.body),
-            Some(answer) => self.respond(answer),
-            // Cancelled: the client said that it does not want this answer.
-            None => StatusCode::ACCEPTED.into_response(),
+        response
+    }
+
+    /// The session that the request names, if it names one.
+    async fn session(&self, headers: &HeaderMap, caller: &Caller) -> Result<Option<Session>, Fault> {
+        let malformed = || {
+            let error = Error::new(Reason::SessionNotFound, "The Mcp-Session-Id header is not a session id.");
+            (StatusCode::BAD_REQUEST, error)
+        };
+        let Some(text) = headers::session(headers).map_err(|()| malformed())? else { return Ok(None) };
+        match self.server.protocol.clients().sessions.find(text, caller).await {
+            Ok(session) => Ok(Some(session)),
+            Err(SessionFault::NotAnId) => Err(malformed()),
+            // Foreign, expired, ended and made-up ones look alike.
+            Err(SessionFault::Unknown) => {
+                let error = Error::new(Reason::SessionNotFound, "This session has ended or does not exist.");
+                Err((StatusCode::NOT_FOUND, error))
+            }
+            Err(SessionFault::Unavailable(error)) => Err((StatusCode::SERVICE_UNAVAILABLE, error)),
         }
+    }
+
+    /// When a stream's connection has to end: when the operator says so, or with the token that opened it.
+    fn until(&self, caller: &Caller) -> Option<tokio::time::Instant> {
+        let held = self.server.settings.hold;
+        let valid = match caller.identity() {
+            Identity::Token { expires_at } => {
+                let left = expires_at.duration_since(jiff::Timestamp::now());
+                Some(Duration::try_from(left).unwrap_or_default())
+            }
+            Identity::Local | Identity::Task | Identity::Anonymous => None,
+        };
+        let left = [held, valid].into_iter().flatten().min()?;
+        tokio::time::Instant::now().checked_add(left)
     }
 
     /// One answer with its status.
@@ -262,45 +346,15 @@ impl App {
     }
 }
 
-fn traceparent(headers: &HeaderMap) -> Option<&str> {
-    headers.get("traceparent").and_then(|h| h.to_str().ok())
-}
-
-/// Transport faults, before the body is looked at.
-fn check_headers(headers: &HeaderMap) -> Result<(), (StatusCode, Error)> {
-    let text = |name| headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
-    let is_json = text(header::CONTENT_TYPE)
-        .is_some_and(|t| t.split(';').next().is_some_and(|t| t.trim().eq_ignore_ascii_case("application/json")));
-    if !is_json {
-        return Err((
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Error::new(Reason::UnsupportedMediaType, "The Content-Type must be application/json."),
-        ));
-    }
-    let accepts = text(header::ACCEPT).unwrap_or("*/*");
-    let accepts_json = accepts.split(',').any(|range| {
-        matches!(range.split(';').next().unwrap_or_default().trim(), "application/json" | "application/*" | "*/*")
-    });
-    if !accepts_json {
-        return Err((
-            StatusCode::NOT_ACCEPTABLE,
-            Error::new(Reason::NotAcceptable, "The Accept header must allow application/json."),
-        ));
-    }
-    match headers.get("mcp-protocol-version").map(|v| v.to_str()) {
-        None | Some(Ok(REVISION)) => Ok(()),
-        Some(_) => Err((
-            StatusCode::BAD_REQUEST,
-            Error::new(
-                Reason::UnsupportedVersion,
-                "The MCP-Protocol-Version header names a version that is not spoken here.",
-            )
-            .with("supported", json!([REVISION])),
-        )),
+/// Who a client is, to everything that is kept between its requests: another subject's session is another client.
+fn client_key(caller: &Caller, session: &Session) -> Arc<str> {
+    match session.id() {
+        Some(id) => format!("{}/{}/{id}", caller.tenant(), caller.subject()).into(),
+        None => format!("{}/{}", caller.tenant(), caller.subject()).into(),
     }
 }
 
-async fn read(body: Body, limit: usize) -> Result<Bytes, (StatusCode, Error)> {
+async fn read(body: Body, limit: usize) -> Result<Bytes, Fault> {
     let too_large = || {
         (
             StatusCode::PAYLOAD_TOO_LARGE,

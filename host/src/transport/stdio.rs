@@ -6,16 +6,17 @@
 
 use serde_json::Value;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Identifier;
 use crate::error::{Error, Reason, Result};
 use crate::model::TraceId;
-use crate::protocol::{InFlight, Message, Peer, PeerPolicy, Protocol, accept, error_body, parse};
+use crate::protocol::{Message, Peer, PeerPolicy, Protocol, Session, Sink, accept, error_body, parse};
 
 /// Messages that wait for the client to read. Beyond that answers wait, with the requests behind them, and notifications
 /// are dropped.
@@ -48,8 +49,10 @@ pub async fn serve(
         protocol,
         identifier,
         settings,
+        sink: Arc::new(Outbox(outbox.clone())),
         outbox,
-        in_flight: InFlight::default(),
+        session: Session::of_connection(),
+        listens: AtomicBool::new(false),
         turns: Arc::new(Semaphore::new(settings.max_in_flight)),
         running: TaskTracker::new(),
     };
@@ -57,9 +60,10 @@ pub async fn serve(
     conversation.running.close();
     // The client has gone or is going: what is nearly done may finish, the rest is stopped and its end recorded.
     if tokio::time::timeout(settings.drain, conversation.running.wait()).await.is_err() {
-        conversation.in_flight.cancel_all();
+        conversation.protocol.clients().in_flight.cancel_all();
         let _ = tokio::time::timeout(settings.drain, conversation.running.wait()).await;
     }
+    conversation.protocol.clients().leave(KEY);
     drop(conversation);
     let _ = tokio::time::timeout(settings.drain, writer).await;
     ended
@@ -70,7 +74,10 @@ struct Conversation {
     identifier: Arc<Identifier>,
     settings: StdioSettings,
     outbox: mpsc::Sender<Value>,
-    in_flight: InFlight,
+    /// The same, for whoever must not wait.
+    sink: Arc<dyn Sink>,
+    session: Session,
+    listens: AtomicBool,
     turns: Arc<Semaphore>,
     running: TaskTracker,
 }
@@ -116,22 +123,24 @@ impl Conversation {
             Ok(peer) => peer,
             Err(error) => {
                 // Identity comes from the environment: without it nothing is answered but the reason.
-                for message in &messages {
-                    if let Message::Request { id, .. } = message {
-                        let _ = self.outbox.send(error_body(Some(id), &error, &TraceId::random())).await;
-                    }
-                }
-                return;
+                return self.refuse_all(&messages, &error).await;
             }
         };
-        let accepted_alone = !batch && matches!(messages[0], Message::Notification { .. } | Message::Response { .. });
-        let accepted = accept(&peer, messages);
+        if !self.listens.swap(true, Ordering::Relaxed) {
+            self.protocol.clients().hear(&peer);
+        }
+        let alone = !batch && matches!(messages[0], Message::Notification { .. } | Message::Response { .. });
         // A notification takes effect before the next line is read: a cancellation must not overtake nor lag.
-        if accepted_alone {
+        if alone {
+            let accepted = accept(&peer, messages);
             self.protocol.answer(&peer, accepted, None).await;
             return;
         }
-        let turn = self.turns.clone().acquire_owned().await.expect("never closed");
+        let Some(turn) = self.turn().await else {
+            let busy = Error::new(Reason::Busy, "Too many requests are being answered.").with("retry_after_ms", 1_000);
+            return self.refuse_all(&messages, &busy).await;
+        };
+        let accepted = accept(&peer, messages);
         let (protocol, outbox) = (self.protocol.clone(), self.outbox.clone());
         self.running.spawn(async move {
             let answers = protocol.answer(&peer, accepted, None).await;
@@ -145,15 +154,50 @@ impl Conversation {
         });
     }
 
+    async fn refuse_all(&self, messages: &[Message], error: &Error) {
+        for message in messages {
+            if let Message::Request { id, .. } = message {
+                let _ = self.outbox.send(error_body(Some(id), error, &TraceId::random())).await;
+            }
+        }
+    }
+
+    /// When all places are taken, the next line waits. It must not while a call waits for this client's answer, which
+    /// may be on a line behind: `None`, then.
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(turn) = self.turns.clone().try_acquire_owned() {
+            return Some(turn);
+        }
+        if self.protocol.clients().awaits(KEY) {
+            return None;
+        }
+        Some(self.turns.clone().acquire_owned().await.expect("never closed"))
+    }
+
     /// Checked for every message: a token may expire, or be refreshed, while the conversation goes on.
     async fn peer(&self) -> Result<Peer> {
         Ok(Peer {
             caller: self.identifier.for_stdio().await?,
             policy: self.settings.policy,
-            outbox: Some(self.outbox.clone()),
-            in_flight: self.in_flight.clone(),
-            key: "stdio".into(),
+            session: self.session.clone(),
+            sink: Some(self.sink.clone()),
+            in_flight: self.protocol.clients().in_flight.clone(),
+            key: KEY.into(),
         })
+    }
+}
+
+/// There is one client.
+const KEY: &str = "stdio";
+
+struct Outbox(mpsc::Sender<Value>);
+
+impl Sink for Outbox {
+    fn send(&self, message: Value) -> bool {
+        self.0.try_send(message).is_ok()
+    }
+    fn is_open(&self) -> bool {
+        !self.0.is_closed()
     }
 }
 

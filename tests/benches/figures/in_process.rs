@@ -7,7 +7,7 @@ use cyberos_plugin_host::auth::Caller;
 use cyberos_plugin_host::broker::Reply;
 use cyberos_plugin_host::config::SettingsArgs;
 use cyberos_plugin_host::error::Result;
-use cyberos_plugin_host::model::{CallContext, ProgressSink, ToolCall, Trace};
+use cyberos_plugin_host::model::{CallContext, ClientPort, ProgressSink, ToolCall, Trace};
 use cyberos_plugin_host::telemetry::{Telemetry, TelemetrySettings};
 use cyberos_plugin_host::transport::http::{HttpServer, HttpSettings, Origins};
 use serde_json::{Map, Value};
@@ -78,6 +78,7 @@ pub async fn call(bridge: &Bridge, tool: &str, arguments: &Value, cancel: Cancel
             cancel,
             progress: ProgressSink::none(),
             host_may_confirm: true,
+            client: ClientPort::none(),
         },
     };
     bridge.broker.call_tool(&Caller::local(), call).await

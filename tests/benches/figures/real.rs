@@ -16,6 +16,9 @@ use crate::statistics::{median, millis, percentile};
 
 pub const AUDIENCE: &str = "plugin:cyberos";
 const CALLERS: usize = 8;
+/// Counted, and never reached: a limit is part of what a call costs.
+const HUGE: [&str; 3] =
+    ["--rate-limit-user=1000000,1000000/s", "--rate-limit-tenant=1000000,1000000/s", "--rate-limit-tool=100000/s"];
 
 pub fn rows(plan: &Plan) -> anyhow::Result<Vec<Row>> {
     let home = tempfile::tempdir()?;
@@ -68,8 +71,10 @@ fn over_http(plan: &Plan, home: &Path) -> anyhow::Result<Vec<Row>> {
         std::fs::create_dir_all(&state)?;
         let tokens =
             (0..CALLERS).map(|n| token(&state, tenant, format!("caller-{n}"))).collect::<Result<Vec<_>, _>>()?;
-        let (bridge, address) =
-            process::over_http(&state, &[audit, "--auth=bearer", "--dev-issuer", "--plugins", &plugins])?;
+        let (bridge, address) = process::over_http(
+            &state,
+            &[audit, "--auth=bearer", "--dev-issuer", HUGE[0], HUGE[1], HUGE[2], "--plugins", &plugins],
+        )?;
         let request = |(n, token): (usize, &String)| post("/mcp", Some(token), &tool_call(n, ECHO, &echo_text()));
         let requests: Vec<Vec<u8>> = tokens.iter().enumerate().map(request).collect();
         serial(address, &requests[0], plan.warm_up)?;

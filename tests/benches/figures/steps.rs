@@ -28,6 +28,7 @@ use crate::statistics::{median, percentile};
 const STEPS: &[&str] = &[
     "resolve",
     "authorize",
+    "rate limit",
     "validate arguments",
     "confirm",
     "open audit row",

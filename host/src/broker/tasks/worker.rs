@@ -10,7 +10,7 @@ use crate::broker::audit::Subject;
 use crate::broker::pipeline::{Holding, Run};
 use crate::broker::steps::Cleared;
 use crate::error::{Error, Reason, Result};
-use crate::model::{Laps, Progress, ProgressSink, TenantId, Trace};
+use crate::model::{ClientPort, Laps, Progress, ProgressSink, TenantId, Trace};
 use crate::runtime::PluginCall;
 use crate::store::{TaskEnd, TaskId, TaskRow, TaskStatus, WorkerId};
 
@@ -104,6 +104,7 @@ impl Tasks {
                 progress: ProgressSink::new(move |report| {
                     *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
                 }),
+                client: ClientPort::none(),
                 task_id: Some(row.id.to_string()),
                 cleared_to_append: cleared.may_append(),
             },

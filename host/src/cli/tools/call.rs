@@ -14,7 +14,7 @@ use crate::cli::progress::Bar;
 use crate::cli::{serve, session};
 use crate::config::SettingsArgs;
 use crate::error::{Error, PublicError, Reason};
-use crate::model::{CallContext, Content, ToolCall, ToolResult, Trace, TraceId};
+use crate::model::{CallContext, ClientPort, Content, ToolCall, ToolResult, Trace, TraceId};
 use crate::store::{TaskOwner, TaskRow, TaskStatus};
 use secrecy::ExposeSecret;
 
@@ -114,6 +114,7 @@ impl Session<'_> {
                 cancel: self.stop.clone(),
                 progress: bar.sink(),
                 // Here a person is asked, or a token shown; nobody's word is taken for it.
+                client: ClientPort::none(),
                 host_may_confirm: false,
             },
         };

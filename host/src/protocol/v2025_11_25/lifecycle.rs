@@ -1,9 +1,10 @@
 //! `initialize`. Source: MCP 2025-11-25, lifecycle; design section 6, version.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{REVISION, Request};
 use crate::error::{Error, Reason, Result};
+use crate::model::{ClientFacts, ClientFeatures};
 
 /// Revisions that were published, ours included. A client that asks for one of them, or for a later date, gets ours and
 /// decides for itself; anything else is a mistake that is better named.
@@ -17,6 +18,8 @@ pub fn initialize(request: Request<'_>) -> Result<Value> {
             .with("supported", json!([REVISION]))
             .with("requested", clip(asked)));
     }
+    let facts = facts(&request.params);
+    request.protocol.clients.sessions.open(&request.peer.caller, &request.peer.session, facts);
     let info = &request.protocol.info;
     let mut tasks = json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
     if request.peer.policy.may_list_tasks {
@@ -24,10 +27,28 @@ pub fn initialize(request: Request<'_>) -> Result<Value> {
     }
     Ok(json!({
         "protocolVersion": REVISION,
-        "capabilities": { "tools": { "listChanged": false }, "tasks": tasks },
+        "capabilities": { "tools": { "listChanged": false }, "logging": {}, "tasks": tasks },
         "serverInfo": { "name": info.name, "title": info.title, "version": info.version },
         "instructions": info.instructions,
     }))
+}
+
+/// What the client says of itself, as far as we act on it. What is malformed counts as not said.
+fn facts(params: &Map<String, Value>) -> ClientFacts {
+    let capability =
+        |path: &str| params.get("capabilities").and_then(|c| c.pointer(path)).is_some_and(Value::is_object);
+    let elicits = capability("/elicitation");
+    let url = capability("/elicitation/url");
+    ClientFacts {
+        features: ClientFeatures {
+            // `elicitation: {}` means forms (MCP 2025-11-25, elicitation, capabilities).
+            elicit_form: elicits && (capability("/elicitation/form") || !url),
+            elicit_url: url,
+            sample: capability("/sampling"),
+            sample_tools: capability("/sampling/tools"),
+        },
+        underscore_names: false,
+    }
 }
 
 fn negotiable(version: &str) -> bool {

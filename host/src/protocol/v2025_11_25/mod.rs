@@ -2,7 +2,12 @@
 //!
 //! `dispatch` is the list of what we answer. Capabilities (`lifecycle`) advertise exactly that.
 
+// Asked by `initialize` once a connection has a state to keep the answer in.
+#[allow(dead_code, reason = "sessions ask it")]
+mod clients;
 mod lifecycle;
+mod logging;
+mod subscriptions;
 mod tasks;
 mod tools;
 
@@ -32,6 +37,9 @@ pub async fn dispatch(method: &str, request: Request<'_>) -> Result<Value> {
     match method {
         "initialize" => lifecycle::initialize(request),
         "ping" => Ok(json!({})),
+        "logging/setLevel" => logging::set_level(request).await,
+        "resources/subscribe" => subscriptions::subscribe(request).await,
+        "resources/unsubscribe" => subscriptions::unsubscribe(request).await,
         "tools/list" => tools::list(request),
         "tools/call" => tools::call(request).await,
         "tasks/get" => tasks::get(request).await,

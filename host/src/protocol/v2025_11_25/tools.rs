@@ -19,7 +19,7 @@ pub fn list(request: Request<'_>) -> Result<Value> {
     if from > visible.len() {
         return Err(bad_cursor());
     }
-    let underscored = request.peer.policy.underscore_names;
+    let underscored = request.peer.policy.underscore_names || request.peer.session.facts().underscore_names;
     let tools: Vec<Value> = visible.iter().skip(from).take(PAGE).map(|entry| wire_tool(entry, underscored)).collect();
     let mut result = json!({ "tools": tools });
     if from + PAGE < visible.len() {
@@ -88,6 +88,7 @@ pub async fn call(request: Request<'_>) -> Result<Value> {
             request_id: Some(request.id.to_string()),
             cancel: request.cancel.clone(),
             progress: peer.progress_sink(&meta),
+            client: peer.client_port(&request.protocol.clients, None),
             host_may_confirm: peer.policy.host_may_confirm,
         },
         meta,

@@ -8,8 +8,14 @@ use sqlx::{ConnectOptions, Connection};
 use super::connect::{cannot_connect, options};
 use crate::error::{Error, Reason, Result};
 
-const MIGRATIONS: &[(i64, &str, &str)] =
-    &[(1, "store", include_str!("../../../../migrations/postgres/0001_store.sql"))];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "store", include_str!("../../../../migrations/postgres/0001_store.sql")),
+    (
+        2,
+        "questions, sessions, letters",
+        include_str!("../../../../migrations/postgres/0002_questions_sessions_letters.sql"),
+    ),
+];
 
 /// The schema that this binary needs.
 pub(super) const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;

@@ -8,9 +8,11 @@
 mod audit;
 mod connect;
 mod inspect;
+mod letters;
 mod listen;
 mod migrate;
 mod outbox;
+mod sessions;
 mod tasks;
 
 pub use inspect::{Inspection, inspect};
@@ -19,26 +21,31 @@ pub use migrate::migrate;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use secrecy::SecretString;
+use serde_json::Value;
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use uuid::Uuid;
 
 use super::rows::unavailable;
 use super::wake::Bells;
 use super::{
-    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, Inserted, NewAuditRow, NewTask, OutboxRow,
-    Store, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId,
+    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, Inserted, Letter, NewAuditRow, NewTask,
+    OutboxRow, Post, SessionState, Store, TaskEnd, TaskId, TaskOwner, TaskQuestion, TaskRow, TaskStatus, WorkerId,
 };
 use crate::error::Result;
-use crate::model::{Progress, TenantId};
+use crate::model::{LogLevel, Progress, TenantId};
+use letters::Postbox;
 
 type Query<'q> = sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments>;
 
 pub struct PostgresStore {
     pool: PgPool,
     bells: Arc<Bells>,
+    postbox: Arc<Postbox>,
     listener: AbortHandle,
 }
 
@@ -51,8 +58,9 @@ impl PostgresStore {
     pub async fn connect(url: &SecretString, max_connections: u32) -> Result<PostgresStore> {
         let pool = connect::pool(url, max_connections).await?;
         let bells = Arc::new(Bells::default());
-        let listener = listen::listen(pool.clone(), bells.clone()).await?;
-        Ok(PostgresStore { pool, bells, listener })
+        let postbox = Arc::new(Postbox::default());
+        let listener = listen::listen(pool.clone(), bells.clone(), postbox.clone()).await?;
+        Ok(PostgresStore { pool, bells, postbox, listener })
     }
 
     /// The connections, all in the application role: for `doctor` and for tests of isolation.
@@ -60,21 +68,8 @@ impl PostgresStore {
         &self.pool
     }
 
-    /// A transaction that sees this tenant's rows only, opened in one round trip.
     async fn begin(&self, tenant: TenantId, durability: Durability) -> Result<Transaction<'static, Postgres>> {
-        // Written: the bridge may die, the server's memory holds it. Only the audit log's read-only rows ask for that.
-        let commit = match durability {
-            Durability::Written => "SET LOCAL synchronous_commit = off;",
-            Durability::Synced => "",
-        };
-        // Safe to build: a UUID prints as hex digits and dashes.
-        let sql = format!("BEGIN; {commit} SELECT set_config('auth.tenant_id', '{tenant}', true)");
-        // In a task of its own, because sqlx 0.9 counts the transaction only when BEGIN was answered: a future dropped
-        // before that would hand the connection back with the transaction open and the tenant set.
-        let pool = self.pool.clone();
-        let begun = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(sql)).await });
-        let begun = begun.await.unwrap_or_else(|ended| Err(sqlx::Error::Io(std::io::Error::other(ended))));
-        begun.map_err(unavailable)
+        begin(&self.pool, tenant, durability).await
     }
 
     /// One statement for one tenant.
@@ -94,9 +89,27 @@ impl PostgresStore {
     }
 }
 
+/// A transaction that sees this tenant's rows only, opened in one round trip.
+async fn begin(pool: &PgPool, tenant: TenantId, durability: Durability) -> Result<Transaction<'static, Postgres>> {
+    // Written: the bridge may die, the server's memory holds it. Only the audit log's read-only rows ask for that.
+    let commit = match durability {
+        Durability::Written => "SET LOCAL synchronous_commit = off;",
+        Durability::Synced => "",
+    };
+    // Safe to build: a UUID prints as hex digits and dashes.
+    let sql = format!("BEGIN; {commit} SELECT set_config('auth.tenant_id', '{tenant}', true)");
+    // In a task of its own, because sqlx 0.9 counts the transaction only when BEGIN was answered: a future dropped
+    // before that would hand the connection back with the transaction open and the tenant set.
+    let pool = pool.clone();
+    let begun = tokio::spawn(async move { pool.begin_with(AssertSqlSafe(sql)).await });
+    let begun = begun.await.unwrap_or_else(|ended| Err(sqlx::Error::Io(std::io::Error::other(ended))));
+    begun.map_err(unavailable)
+}
+
 impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.listener.abort();
+        self.postbox.close();
     }
 }
 
@@ -148,9 +161,21 @@ impl Store for PostgresStore {
         tenant: TenantId,
         id: &TaskId,
         worker: &WorkerId,
-        required: bool,
+        question: &TaskQuestion,
     ) -> Result<Option<TaskStatus>> {
-        tasks::set_input_required(self, tenant, id, worker, required).await
+        tasks::set_input_required(self, tenant, id, worker, question).await
+    }
+    async fn set_running(
+        &self,
+        tenant: TenantId,
+        id: &TaskId,
+        worker: &WorkerId,
+        timeout_at: Timestamp,
+    ) -> Result<Option<TaskStatus>> {
+        tasks::set_running(self, tenant, id, worker, timeout_at).await
+    }
+    async fn answer_task(&self, owner: &TaskOwner, id: &TaskId, question_id: &str, answer: &Value) -> Result<bool> {
+        tasks::answer(self, owner, id, question_id, answer).await
     }
     async fn finish_task(
         &self,
@@ -200,6 +225,38 @@ impl Store for PostgresStore {
         outbox::depth(self).await
     }
 
+    async fn session_state(&self, tenant: TenantId, session: Uuid) -> Result<Option<SessionState>> {
+        sessions::read(self, tenant, session).await
+    }
+    async fn end_session(&self, tenant: TenantId, session: Uuid, expires_at: Timestamp) -> Result<()> {
+        sessions::end(self, tenant, session, expires_at).await
+    }
+    async fn set_log_level(
+        &self,
+        tenant: TenantId,
+        session: Uuid,
+        level: LogLevel,
+        expires_at: Timestamp,
+    ) -> Result<()> {
+        sessions::set_log_level(self, tenant, session, level, expires_at).await
+    }
+    async fn subscribe(&self, tenant: TenantId, session: Uuid, uri: &str, expires_at: Timestamp) -> Result<()> {
+        sessions::subscribe(self, tenant, session, uri, expires_at).await
+    }
+    async fn unsubscribe(&self, tenant: TenantId, session: Uuid, uri: &str) -> Result<()> {
+        sessions::unsubscribe(self, tenant, session, uri).await
+    }
+
+    fn replicas(&self) -> bool {
+        true
+    }
+    async fn send_letter(&self, letter: &Letter) -> Result<()> {
+        letters::send(self, letter).await
+    }
+    fn letters(&self, me: &str) -> mpsc::Receiver<Post> {
+        self.postbox.open(self.pool.clone(), me)
+    }
+
     async fn use_once(&self, tenant: TenantId, key: &str, expires_at: Timestamp) -> Result<bool> {
         let query = sqlx::query(
             "INSERT INTO plugin_host.used_once (tenant_id, key, expires_at_us) VALUES ($1, $2, $3)
@@ -212,6 +269,7 @@ impl Store for PostgresStore {
 
     async fn close(&self) {
         self.listener.abort();
+        self.postbox.close();
         self.pool.close().await;
     }
 }

@@ -1,6 +1,7 @@
 //! Tasks in Postgres. Every change is one statement in a transaction of its tenant, and tells all replicas.
 
 use jiff::Timestamp;
+use serde_json::Value;
 use sqlx::Row;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -11,7 +12,9 @@ use super::{PostgresStore, Query};
 use crate::error::Result;
 use crate::model::{Progress, TenantId};
 use crate::store::rows::{Columns, end_columns, micros, status, task_id, task_row, to_json, unavailable};
-use crate::store::{CancelOutcome, Inserted, NewTask, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId};
+use crate::store::{
+    CancelOutcome, Inserted, NewTask, TaskEnd, TaskId, TaskOwner, TaskQuestion, TaskRow, TaskStatus, WorkerId,
+};
 
 /// A notification can be lost with its connection; a waiter looks at the row this often in any case.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -23,7 +26,8 @@ macro_rules! columns {
     () => {
         "tenant_id::text AS tenant_id, id, subject, tool, arguments::text AS arguments, call::text AS call, trace_id, \
          status, progress::text AS progress, output::text AS output, error::text AS error, created_at_us, updated_at_us, \
-         completed_at_us, timeout_at_us, ttl_us, attempts"
+         completed_at_us, timeout_at_us, ttl_us, attempts, question_id, question::text AS question, \
+         answer::text AS answer"
     };
 }
 
@@ -143,7 +147,8 @@ pub(super) async fn claim(
 ) -> Result<Option<TaskRow>> {
     let query = sqlx::query(concat!(
         "UPDATE plugin_host.tasks SET worker = $3, lease_until_us = plugin_host.now_us() + $4, attempts = attempts + 1,
-                status = 'running', updated_at_us = greatest(plugin_host.now_us(), updated_at_us + 1)
+                status = 'running', question_id = NULL, question = NULL, answer = NULL,
+                updated_at_us = greatest(plugin_host.now_us(), updated_at_us + 1)
          WHERE tenant_id = $1 AND id = $2 AND status IN ('running', 'input_required')
            AND (lease_until_us IS NULL OR lease_until_us <= plugin_host.now_us())
          RETURNING ",
@@ -191,11 +196,14 @@ pub(super) async fn set_input_required(
     tenant: TenantId,
     id: &TaskId,
     worker: &WorkerId,
-    required: bool,
+    question: &TaskQuestion,
 ) -> Result<Option<TaskStatus>> {
     let query = sqlx::query(
         "UPDATE plugin_host.tasks SET
-             status = CASE WHEN completed_at_us IS NULL THEN $4 ELSE status END,
+             status = CASE WHEN completed_at_us IS NULL THEN 'input_required' ELSE status END,
+             question_id = CASE WHEN completed_at_us IS NULL THEN $4 END,
+             question = CASE WHEN completed_at_us IS NULL THEN $5::json END,
+             answer = NULL,
              updated_at_us = CASE WHEN completed_at_us IS NULL
                              THEN greatest(plugin_host.now_us(), updated_at_us + 1) ELSE updated_at_us END
          WHERE tenant_id = $1 AND id = $2 AND worker = $3
@@ -204,8 +212,58 @@ pub(super) async fn set_input_required(
     .bind(tenant.0)
     .bind(id.to_string())
     .bind(worker.0.clone())
-    .bind(if required { TaskStatus::InputRequired } else { TaskStatus::Running }.as_str());
+    .bind(question.id.clone())
+    .bind(to_json(&question.body));
     change(store, tenant, id, query).await?.first().map(status).transpose()
+}
+
+pub(super) async fn set_running(
+    store: &PostgresStore,
+    tenant: TenantId,
+    id: &TaskId,
+    worker: &WorkerId,
+    timeout_at: Timestamp,
+) -> Result<Option<TaskStatus>> {
+    let query = sqlx::query(
+        "UPDATE plugin_host.tasks SET
+             status = CASE WHEN completed_at_us IS NULL THEN 'running' ELSE status END,
+             question_id = NULL, question = NULL, answer = NULL,
+             timeout_at_us = CASE WHEN completed_at_us IS NULL THEN $4 ELSE timeout_at_us END,
+             expires_at_us = CASE WHEN completed_at_us IS NULL THEN greatest(expires_at_us, $4) ELSE expires_at_us END,
+             ttl_us = CASE WHEN completed_at_us IS NULL THEN greatest(ttl_us, $4 - created_at_us) ELSE ttl_us END,
+             updated_at_us = CASE WHEN completed_at_us IS NULL
+                             THEN greatest(plugin_host.now_us(), updated_at_us + 1) ELSE updated_at_us END
+         WHERE tenant_id = $1 AND id = $2 AND worker = $3
+         RETURNING status",
+    )
+    .bind(tenant.0)
+    .bind(id.to_string())
+    .bind(worker.0.clone())
+    .bind(timeout_at.as_microsecond());
+    change(store, tenant, id, query).await?.first().map(status).transpose()
+}
+
+pub(super) async fn answer(
+    store: &PostgresStore,
+    owner: &TaskOwner,
+    id: &TaskId,
+    question_id: &str,
+    answer: &Value,
+) -> Result<bool> {
+    let query = sqlx::query(
+        "UPDATE plugin_host.tasks SET answer = $5::json,
+                updated_at_us = greatest(plugin_host.now_us(), updated_at_us + 1)
+         WHERE tenant_id = $1 AND id = $2 AND subject = $3 AND question_id = $4 AND answer IS NULL
+           AND status = 'input_required' AND expires_at_us > plugin_host.now_us()
+         RETURNING id",
+    )
+    .bind(owner.tenant.0)
+    .bind(id.to_string())
+    .bind(owner.subject.clone())
+    // No question of ours has a NUL in its id, and the column cannot.
+    .bind(question_id.replace('\0', " "))
+    .bind(to_json(answer));
+    Ok(!change(store, owner.tenant, id, query).await?.is_empty())
 }
 
 pub(super) async fn finish(
@@ -219,7 +277,8 @@ pub(super) async fn finish(
     let query = sqlx::query(
         "UPDATE plugin_host.tasks SET status = $3, output = $4::json, error = $5::json,
                 updated_at_us = greatest(plugin_host.now_us(), updated_at_us + 1),
-                completed_at_us = greatest(plugin_host.now_us(), created_at_us)
+                completed_at_us = greatest(plugin_host.now_us(), created_at_us),
+                question_id = NULL, question = NULL, answer = NULL
          WHERE tenant_id = $1 AND id = $2 AND status IN ('running', 'input_required')
            AND ($6::text IS NULL OR worker = $6)
          RETURNING id",
@@ -237,7 +296,8 @@ pub(super) async fn cancel(store: &PostgresStore, owner: &TaskOwner, id: &TaskId
     let query = sqlx::query(concat!(
         "UPDATE plugin_host.tasks SET status = 'cancelled',
                 updated_at_us = greatest(plugin_host.now_us(), updated_at_us + 1),
-                completed_at_us = greatest(plugin_host.now_us(), created_at_us)
+                completed_at_us = greatest(plugin_host.now_us(), created_at_us),
+                question_id = NULL, question = NULL, answer = NULL
          WHERE tenant_id = $1 AND id = $2 AND subject = $3 AND expires_at_us > plugin_host.now_us()
            AND status IN ('running', 'input_required')
          RETURNING ",
@@ -265,6 +325,8 @@ pub(super) async fn abandoned(store: &PostgresStore, grace: Duration) -> Result<
 }
 
 pub(super) async fn prune(store: &PostgresStore) -> Result<u64> {
+    let expired = sqlx::query("SELECT plugin_host.prune_expired()");
+    expired.execute(&store.pool).await.map_err(unavailable)?;
     let deleted: i64 =
         sqlx::query_scalar("SELECT plugin_host.prune()").fetch_one(&store.pool).await.map_err(unavailable)?;
     Ok(deleted.unsigned_abs())

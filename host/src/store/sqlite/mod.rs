@@ -7,25 +7,30 @@
 mod audit;
 mod open;
 mod outbox;
+mod sessions;
 mod tasks;
 mod writer;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use serde_json::Value;
 use sqlx::sqlite::{SqlitePool, SqliteRow};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use uuid::Uuid;
 
+use super::letters;
 use super::rows::unavailable;
 use super::wake::Bells;
 use super::{
-    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, Inserted, NewAuditRow, NewTask, OutboxRow,
-    Store, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId,
+    Appended, AuditFilter, AuditHead, AuditRow, CancelOutcome, Durability, Inserted, Letter, NewAuditRow, NewTask,
+    OutboxRow, Post, SessionState, Store, TaskEnd, TaskId, TaskOwner, TaskQuestion, TaskRow, TaskStatus, WorkerId,
 };
 use crate::error::Result;
-use crate::model::{Progress, TenantId};
+use crate::model::{LogLevel, Progress, TenantId};
 use writer::Writer;
 
 /// How long a waiter sleeps between looks for what another process changed. Changes of this process ring at once.
@@ -115,9 +120,21 @@ impl Store for SqliteStore {
         tenant: TenantId,
         id: &TaskId,
         worker: &WorkerId,
-        required: bool,
+        question: &TaskQuestion,
     ) -> Result<Option<TaskStatus>> {
-        tasks::set_input_required(self, tenant, id, worker, required).await
+        tasks::set_input_required(self, tenant, id, worker, question).await
+    }
+    async fn set_running(
+        &self,
+        tenant: TenantId,
+        id: &TaskId,
+        worker: &WorkerId,
+        timeout_at: Timestamp,
+    ) -> Result<Option<TaskStatus>> {
+        tasks::set_running(self, tenant, id, worker, timeout_at).await
+    }
+    async fn answer_task(&self, owner: &TaskOwner, id: &TaskId, question_id: &str, answer: &Value) -> Result<bool> {
+        tasks::answer(self, owner, id, question_id, answer).await
     }
     async fn finish_task(
         &self,
@@ -165,6 +182,38 @@ impl Store for SqliteStore {
     }
     async fn outbox_depth(&self) -> Result<(u64, u64)> {
         outbox::depth(self).await
+    }
+
+    async fn session_state(&self, tenant: TenantId, session: Uuid) -> Result<Option<SessionState>> {
+        sessions::read(self, tenant, session).await
+    }
+    async fn end_session(&self, tenant: TenantId, session: Uuid, expires_at: Timestamp) -> Result<()> {
+        sessions::end(self, tenant, session, expires_at).await
+    }
+    async fn set_log_level(
+        &self,
+        tenant: TenantId,
+        session: Uuid,
+        level: LogLevel,
+        expires_at: Timestamp,
+    ) -> Result<()> {
+        sessions::set_log_level(self, tenant, session, level, expires_at).await
+    }
+    async fn subscribe(&self, tenant: TenantId, session: Uuid, uri: &str, expires_at: Timestamp) -> Result<()> {
+        sessions::subscribe(self, tenant, session, uri, expires_at).await
+    }
+    async fn unsubscribe(&self, tenant: TenantId, session: Uuid, uri: &str) -> Result<()> {
+        sessions::unsubscribe(self, tenant, session, uri).await
+    }
+
+    fn replicas(&self) -> bool {
+        false
+    }
+    async fn send_letter(&self, letter: &Letter) -> Result<()> {
+        letters::check(letter).map(|_| ())
+    }
+    fn letters(&self, _me: &str) -> mpsc::Receiver<Post> {
+        mpsc::channel(1).1
     }
 
     async fn use_once(&self, tenant: TenantId, key: &str, expires_at: Timestamp) -> Result<bool> {

@@ -15,7 +15,10 @@ use crate::error::{Error, Reason, Result};
 const APPLICATION_ID: i64 = 0x4379_4d42;
 
 /// Each takes the schema from one `user_version` to the next.
-const MIGRATIONS: &[&str] = &[include_str!("../../../../migrations/sqlite/0001_store.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../../../migrations/sqlite/0001_store.sql"),
+    include_str!("../../../../migrations/sqlite/0002_questions_and_sessions.sql"),
+];
 
 /// How long a process waits for its turn to write before it gives up.
 const BUSY: Duration = Duration::from_secs(5);

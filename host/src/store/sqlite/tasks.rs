@@ -1,6 +1,7 @@
 //! Tasks in SQLite. Every change is one statement, which decides and acts at once.
 
 use jiff::Timestamp;
+use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -8,12 +9,14 @@ use super::{POLL, SqliteStore, now_us, read_all};
 use crate::error::Result;
 use crate::model::{Progress, TenantId};
 use crate::store::rows::{Columns, end_columns, micros, status, task_id, task_row, tenant, to_json};
-use crate::store::{CancelOutcome, Inserted, NewTask, TaskEnd, TaskId, TaskOwner, TaskRow, TaskStatus, WorkerId};
+use crate::store::{
+    CancelOutcome, Inserted, NewTask, TaskEnd, TaskId, TaskOwner, TaskQuestion, TaskRow, TaskStatus, WorkerId,
+};
 
 macro_rules! columns {
     () => {
         "tenant_id, id, subject, tool, arguments, call, trace_id, status, progress, output, error, created_at_us, \
-         updated_at_us, completed_at_us, timeout_at_us, ttl_us, attempts"
+         updated_at_us, completed_at_us, timeout_at_us, ttl_us, attempts, question_id, question, answer"
     };
 }
 
@@ -102,6 +105,7 @@ pub(super) async fn claim(
 ) -> Result<Option<TaskRow>> {
     let query = sqlx::query(concat!(
         "UPDATE tasks SET worker = ?3, lease_until_us = ?4 + ?5, attempts = attempts + 1, status = 'running',
+                          question_id = NULL, question = NULL, answer = NULL,
                           updated_at_us = max(?4, updated_at_us + 1)
          WHERE tenant_id = ?1 AND id = ?2 AND status IN ('running', 'input_required')
            AND (lease_until_us IS NULL OR lease_until_us <= ?4)
@@ -150,11 +154,42 @@ pub(super) async fn set_input_required(
     tenant: TenantId,
     id: &TaskId,
     worker: &WorkerId,
-    required: bool,
+    question: &TaskQuestion,
 ) -> Result<Option<TaskStatus>> {
     let query = sqlx::query(
         "UPDATE tasks SET
-             status = iif(completed_at_us IS NULL, ?4, status),
+             status = iif(completed_at_us IS NULL, 'input_required', status),
+             question_id = iif(completed_at_us IS NULL, ?4, NULL),
+             question = iif(completed_at_us IS NULL, ?5, NULL),
+             answer = NULL,
+             updated_at_us = iif(completed_at_us IS NULL, max(?6, updated_at_us + 1), updated_at_us)
+         WHERE tenant_id = ?1 AND id = ?2 AND worker = ?3
+         RETURNING status",
+    )
+    .bind(tenant.to_string())
+    .bind(id.to_string())
+    .bind(worker.0.clone())
+    .bind(question.id.clone())
+    .bind(to_json(&question.body))
+    .bind(now_us());
+    let rows = store.changed(store.writer.returning(query).await, id).await?;
+    rows.first().map(status).transpose()
+}
+
+pub(super) async fn set_running(
+    store: &SqliteStore,
+    tenant: TenantId,
+    id: &TaskId,
+    worker: &WorkerId,
+    timeout_at: Timestamp,
+) -> Result<Option<TaskStatus>> {
+    let query = sqlx::query(
+        "UPDATE tasks SET
+             status = iif(completed_at_us IS NULL, 'running', status),
+             question_id = NULL, question = NULL, answer = NULL,
+             timeout_at_us = iif(completed_at_us IS NULL, ?4, timeout_at_us),
+             expires_at_us = iif(completed_at_us IS NULL, max(expires_at_us, ?4), expires_at_us),
+             ttl_us = iif(completed_at_us IS NULL, max(ttl_us, ?4 - created_at_us), ttl_us),
              updated_at_us = iif(completed_at_us IS NULL, max(?5, updated_at_us + 1), updated_at_us)
          WHERE tenant_id = ?1 AND id = ?2 AND worker = ?3
          RETURNING status",
@@ -162,10 +197,33 @@ pub(super) async fn set_input_required(
     .bind(tenant.to_string())
     .bind(id.to_string())
     .bind(worker.0.clone())
-    .bind(if required { TaskStatus::InputRequired } else { TaskStatus::Running }.as_str())
+    .bind(timeout_at.as_microsecond())
     .bind(now_us());
     let rows = store.changed(store.writer.returning(query).await, id).await?;
     rows.first().map(status).transpose()
+}
+
+pub(super) async fn answer(
+    store: &SqliteStore,
+    owner: &TaskOwner,
+    id: &TaskId,
+    question_id: &str,
+    answer: &Value,
+) -> Result<bool> {
+    let query = sqlx::query(
+        "UPDATE tasks SET answer = ?5, updated_at_us = max(?6, updated_at_us + 1)
+         WHERE tenant_id = ?1 AND id = ?2 AND subject = ?3 AND question_id = ?4 AND answer IS NULL
+           AND status = 'input_required' AND expires_at_us > ?6
+         RETURNING id",
+    )
+    .bind(owner.tenant.to_string())
+    .bind(id.to_string())
+    .bind(owner.subject.clone())
+    .bind(question_id.to_owned())
+    .bind(to_json(answer))
+    .bind(now_us());
+    let rows = store.changed(store.writer.returning(query).await, id).await?;
+    Ok(!rows.is_empty())
 }
 
 pub(super) async fn finish(
@@ -178,7 +236,7 @@ pub(super) async fn finish(
     let (status, output, error) = end_columns(end);
     let query = sqlx::query(
         "UPDATE tasks SET status = ?3, output = ?4, error = ?5, updated_at_us = max(?6, updated_at_us + 1),
-                          completed_at_us = max(?6, created_at_us)
+                          completed_at_us = max(?6, created_at_us), question_id = NULL, question = NULL, answer = NULL
          WHERE tenant_id = ?1 AND id = ?2 AND status IN ('running', 'input_required')
            AND (?7 IS NULL OR worker = ?7)
          RETURNING id",
@@ -197,7 +255,7 @@ pub(super) async fn finish(
 pub(super) async fn cancel(store: &SqliteStore, owner: &TaskOwner, id: &TaskId) -> Result<CancelOutcome> {
     let query = sqlx::query(concat!(
         "UPDATE tasks SET status = 'cancelled', updated_at_us = max(?4, updated_at_us + 1),
-                          completed_at_us = max(?4, created_at_us)
+                          completed_at_us = max(?4, created_at_us), question_id = NULL, question = NULL, answer = NULL
          WHERE tenant_id = ?1 AND id = ?2 AND subject = ?3 AND expires_at_us > ?4
            AND status IN ('running', 'input_required')
          RETURNING ",
@@ -228,6 +286,8 @@ pub(super) async fn abandoned(store: &SqliteStore, grace: Duration) -> Result<Ve
 pub(super) async fn prune(store: &SqliteStore) -> Result<u64> {
     let used = sqlx::query("DELETE FROM used_once WHERE expires_at_us <= ?1").bind(now_us());
     store.writer.execute(used).await?;
+    let sessions = sqlx::query("DELETE FROM sessions WHERE expires_at_us <= ?1").bind(now_us());
+    store.writer.execute(sessions).await?;
     let ended = sqlx::query("DELETE FROM tasks WHERE expires_at_us <= ?1 AND completed_at_us IS NOT NULL");
     store.writer.execute(ended.bind(now_us())).await
 }

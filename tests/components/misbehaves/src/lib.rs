@@ -64,6 +64,7 @@ cyberos_plugin_sdk::export_tools!(
     returns::BreaksOutputSchema,
     returns::ReturnsEveryContentKind,
     returns::ReturnsNothing,
+    tasks::InlineSteps,
     tasks::LongTask,
     tasks::RequiredTask,
     tasks::IdempotentTask,

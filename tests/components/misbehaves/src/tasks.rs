@@ -58,6 +58,7 @@ macro_rules! task {
 }
 
 task!(LongTask, "long_task", "takes steps with pauses and reports each.", TaskSupport::Optional, false);
+task!(InlineSteps, "inline_steps", "the same, and answers when it is done.", TaskSupport::Forbidden, false);
 task!(RequiredTask, "required_task", "the same, and only as a task of MCP.", TaskSupport::Required, false);
 task!(IdempotentTask, "idempotent_task", "the same, and may be run again.", TaskSupport::Optional, true);
 

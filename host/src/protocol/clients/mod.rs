@@ -1,0 +1,81 @@
+//! What we hold of our clients beside and between their requests: what they said of themselves, what we asked them, where
+//! they can be told something, and how to reach them when another replica holds their connection.
+//!
+//! Knows messages, no transport: what a stream of them looks like on the wire is the transport's business.
+
+mod asking;
+mod listeners;
+mod replicas;
+mod sessions;
+mod streams;
+
+pub use asking::PeerClient;
+pub use listeners::Listener;
+pub use sessions::{Session, SessionFault};
+pub use streams::{Event, Reader, Sink, Stream, StreamKind};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::peer::{InFlight, Peer};
+use crate::auth::SessionIds;
+use crate::store::Store;
+use asking::Asking;
+use listeners::Listeners;
+use replicas::Follows;
+use sessions::Sessions;
+use streams::Streams;
+
+/// How the bridge deals with its clients between calls.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientSettings {
+    /// How long a client may take to answer a question of ours: a person may have to read it. 300 s.
+    pub ask_timeout: Duration,
+}
+
+pub struct Clients {
+    /// Tells this process from others on the same store.
+    replica: Arc<str>,
+    /// Requests that are being answered.
+    pub in_flight: InFlight,
+    asking: Asking,
+    listeners: Listeners,
+    pub sessions: Sessions,
+    pub streams: Streams,
+    follows: Follows,
+    store: Arc<dyn Store>,
+}
+
+impl Clients {
+    pub fn new(ids: SessionIds, store: Arc<dyn Store>, settings: ClientSettings) -> Arc<Clients> {
+        let replica: Arc<str> = hex::encode(rand::random::<[u8; 6]>()).into();
+        Arc::new(Clients {
+            asking: Asking::new(replica.clone(), settings.ask_timeout),
+            listeners: Listeners::default(),
+            sessions: Sessions::new(ids, store.clone()),
+            streams: Streams::new(replica.clone()),
+            follows: Follows::default(),
+            in_flight: InFlight::default(),
+            replica,
+            store,
+        })
+    }
+
+    /// This peer can be told things from now on, for as long as its connection lasts.
+    pub fn hear(&self, peer: &Peer) {
+        if let Some(sink) = &peer.sink {
+            let (caller, session) = (peer.caller.clone(), peer.session.clone());
+            self.listeners.add(peer.key.clone(), Listener { caller, session, sink: sink.clone() });
+        }
+    }
+
+    /// This client has gone.
+    pub fn leave(&self, key: &str) {
+        self.listeners.remove(key);
+    }
+
+    /// Is an answer of this client awaited?
+    pub fn awaits(&self, key: &str) -> bool {
+        self.asking.awaits(key)
+    }
+}
