@@ -104,7 +104,11 @@ async fn a_schema_of_2020_12_reaches_clients_as_it_was_written_and_is_enforced()
 }
 
 fn serving_the_fixture() -> Setup {
-    Bridge::http().auth_none().guests(&["fixture_conformance"], include_str!("../components/conformance/plugins.toml"))
+    Bridge::http()
+        .auth_none()
+        // Time for the first events of a stream, and less than `test_reconnection` takes.
+        .flag("--stream-hold-ms=300")
+        .guests(&["fixture_conformance"], include_str!("../components/conformance/plugins.toml"))
 }
 
 fn suite() -> PathBuf {
