@@ -22,7 +22,7 @@ use crate::config::{
     StoreSettings, ToolNamesArg, TransportArg,
 };
 use crate::model::PluginId;
-use crate::protocol::{ClientSettings, Clients, PeerPolicy, Protocol, ServerInfo};
+use crate::protocol::{ClientSettings, Clients, PeerPolicy, Protocol, ServerInfo, Updates};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::telemetry::Metrics;
@@ -75,7 +75,8 @@ impl Bridge {
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Bridge> {
         let stop = CancellationToken::new();
-        let services = services(&settings, store.clone(), telemetry.metrics.clone(), &stop)?;
+        let updates = Arc::new(Updates::default());
+        let services = services(&settings, store.clone(), telemetry.metrics.clone(), updates.clone(), &stop)?;
         let skills = settings
             .args
             .cyberos_root
@@ -157,7 +158,8 @@ impl Bridge {
             observer,
         }));
         let ask_timeout = Duration::from_secs(settings.args.ask_timeout_seconds);
-        let clients = Clients::new(session_ids, store.clone(), ClientSettings { ask_timeout });
+        let clients = Clients::new(session_ids, broker.clone(), store.clone(), ClientSettings { ask_timeout });
+        updates.reach(&clients);
         tokio::spawn(clients.clone().read_letters());
         let protocol = Arc::new(Protocol::new(broker.clone(), clients, server_info()));
         let identifier = Arc::new(Identifier::new(&auth_settings(&settings)?, Clock::system())?);
@@ -169,7 +171,11 @@ impl Bridge {
             host_may_confirm: self.settings.host_may_confirm,
             // Over HTTP without tokens everybody is the same local user, and could list what others started.
             may_list_tasks: !over_http || self.settings.args.auth == AuthArg::Bearer,
-            underscore_names: self.settings.args.tool_names == ToolNamesArg::Underscore,
+            underscore_names: match self.settings.args.tool_names {
+                ToolNamesArg::Auto => None,
+                ToolNamesArg::Dotted => Some(false),
+                ToolNamesArg::Underscore => Some(true),
+            },
         }
     }
 
@@ -356,6 +362,7 @@ fn services(
     settings: &Settings,
     store: Arc<dyn Store>,
     metrics: Arc<Metrics>,
+    updates: Arc<Updates>,
     stop: &CancellationToken,
 ) -> anyhow::Result<Services> {
     let cuo = Cuo::new(cuo_settings(settings)?).context("the CUO catalogue cannot be opened")?;
@@ -377,7 +384,7 @@ fn services(
             .map_err(|why| BadSetting::new(why.to_string()))?
         }
     };
-    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory), metrics })
+    Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory), updates, metrics })
 }
 
 /// The eight first-party components with exactly what each needs, then the operator's.

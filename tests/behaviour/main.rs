@@ -5,6 +5,7 @@
 
 mod acceptance;
 mod architecture;
+mod asking;
 mod cancelling;
 mod cli;
 mod compiled_cache;
@@ -25,6 +26,7 @@ mod http;
 mod isolation;
 mod limits;
 mod oauth_metadata;
+mod offers;
 mod outages;
 mod races;
 mod rate_limits;

@@ -31,6 +31,14 @@ const REFUSED: &[(&str, &str, &[&str])] = &[
     ("lists_schema_remote", "bad_tool", &["inputSchema"]),
     ("lists_contradiction", "bad_tool", &["read-only"]),
     ("lists_script_icon", "bad_tool", &["icons"]),
+    ("prompt_foreign_name", "bad_offer", &["prompt name review", "`any_tool_name = true`"]),
+    ("prompt_bad_name", "bad_offer", &["two words", "not 1 to 64 characters"]),
+    ("prompt_http_icon", "bad_offer", &["cyberos.test.prompt", "icons", "https"]),
+    ("resource_relative", "bad_offer", &["/etc/passwd", "no absolute URI"]),
+    ("resource_https", "bad_offer", &["https://example.com/", "the scheme https is not served"]),
+    ("template_reserved", "bad_offer", &["{+path}", "level 1"]),
+    ("template_ambiguous", "bad_offer", &["needs text before {b}"]),
+    ("template_any_scheme", "bad_offer", &["does not start with a scheme"]),
 ];
 
 /// A file that is served as a component, in the directory of `Setup::guests`.
@@ -60,7 +68,7 @@ async fn what_may_not_be_served_is_refused_with_its_reason() {
         }
     }
     let metrics = bridge.get("/metrics").await.text;
-    for word in ["not_granted", "not_offered", "wrong_world", "no_tools", "bad_tool"] {
+    for word in ["not_granted", "not_offered", "wrong_world", "no_tools", "bad_tool", "bad_offer"] {
         let expected = REFUSED.iter().filter(|(_, why, _)| *why == word).count();
         let counted = metrics.lines().find(|line| {
             line.starts_with("cyberos_bridge_plugins_rejected_total") && line.contains(&format!("why=\"{word}\""))

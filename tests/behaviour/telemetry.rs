@@ -19,7 +19,8 @@ fn settings(endpoint: String) -> TelemetrySettings {
 
 fn record(tracer: &Tracer, trace: &Trace, outcome: Outcome, steps: &[(&'static str, Instant, Instant)]) {
     let end = Instant::now();
-    tracer.tool_call(&CallSpan {
+    tracer.call(&CallSpan {
+        method: "tools/call",
         trace,
         start: end.checked_sub(Duration::from_millis(25)).unwrap(),
         end,

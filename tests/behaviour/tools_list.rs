@@ -18,6 +18,7 @@ const NAMES: [&str; 8] = [
 on_both_transports! {
     exactly_the_eight_tools_with_conforming_names
     a_cursor_that_we_never_gave_is_refused
+    a_client_that_is_known_to_refuse_dots_sees_none
 }
 
 /// `^cyberos\.[a-z][a-z0-9]*\.[a-z][a-z0-9_]*$`
@@ -112,6 +113,26 @@ async fn clients_that_refuse_dots_see_underscores_and_both_are_called() {
     assert!(names.iter().all(|name| !name.as_str().unwrap().contains('.')), "{names:?}");
     for name in ["cyberos_cuo_list_personas", "cyberos.cuo.list_personas"] {
         alice.call(name, json!({})).await.structured();
+    }
+}
+
+async fn a_client_that_is_known_to_refuse_dots_sees_none(setup: Setup) {
+    let bridge = setup.start().await;
+    for (client, expected) in [("claude-ai", "cyberos_cuo_route"), ("an-unknown-client", "cyberos.cuo.route")] {
+        let alice = bridge.caller("alice");
+        let info = json!({ "name": client, "version": "1" });
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+        let opened = alice.request("initialize", params).await;
+        let alice = match opened.headers.get("mcp-session-id") {
+            Some(id) => alice.header("mcp-session-id", id.to_str().unwrap()),
+            None => alice,
+        };
+        let reply = alice.list().await;
+        let names: Vec<&Value> = reply.result()["tools"].as_array().unwrap().iter().map(|t| &t["name"]).collect();
+        assert!(names.contains(&&json!(expected)), "{client}: {names:?}");
+        for name in ["cyberos_cuo_list_personas", "cyberos.cuo.list_personas"] {
+            alice.call(name, json!({})).await.structured();
+        }
     }
 }
 

@@ -1,13 +1,19 @@
-//! Every tool that can be called, with its plugin and its compiled schemas. Read without locks; replaced as a whole.
+//! Every tool that can be called, with its plugin and its compiled schemas, and what else plugins offer. Read without
+//! locks; replaced as a whole.
+
+mod offered;
+
+pub use offered::{Found, Kinds, Offered};
 
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use self::offered::Shelf;
 use super::schema;
 use crate::auth::Caller;
-use crate::model::{TaskSupport, Tool, ToolName};
+use crate::model::{Prompt, Resource, ResourceTemplate, TaskSupport, Tool, ToolName};
 use crate::runtime::{Plugin, Rejected, Why};
 
 /// One tool, ready to be called.
@@ -32,17 +38,23 @@ struct Tools {
     entries: Vec<Arc<Entry>>,
     /// By canonical and by underscored name.
     by_name: HashMap<String, Arc<Entry>>,
+    shelf: Shelf,
 }
 
 impl Catalog {
-    /// Put these plugins' tools in place of what was there. A plugin whose tools cannot be served is left out and returned.
+    /// Put what these plugins offer in place of what was there. A plugin that cannot be served as a whole is left out and
+    /// returned.
     pub fn replace(&self, plugins: Vec<Arc<Plugin>>) -> Vec<Rejected> {
         let mut tools = Tools::default();
         let mut rejected = vec![];
         for plugin in plugins {
-            match entries(&plugin).and_then(|entries| tools.add(entries)) {
-                Ok(()) => {}
-                Err(why) => rejected.push(Rejected { plugin: plugin.id().clone(), why: Why::BadTool(why) }),
+            let checked = entries(&plugin)
+                .and_then(|entries| tools.check(&entries).map(|()| entries))
+                .map_err(Why::BadTool)
+                .and_then(|entries| tools.shelf.check(&plugin).map(|()| entries).map_err(Why::BadOffer));
+            match checked {
+                Ok(entries) => tools.add(entries, &plugin),
+                Err(why) => rejected.push(Rejected { plugin: plugin.id().clone(), why }),
             }
         }
         self.tools.store(Arc::new(tools));
@@ -60,10 +72,38 @@ impl Catalog {
         tools.entries.iter().filter(|e| e.tool.scopes.iter().all(|s| caller.has_scope(s))).cloned().collect()
     }
 
-    /// Every scope that some tool needs, for `scopes_supported` and for minting development tokens.
+    /// The prompts, resources and templates that this caller may get, each in a fixed order.
+    pub fn prompts_for(&self, caller: &Caller) -> Vec<Arc<Offered<Prompt>>> {
+        self.tools.load().shelf.prompts_for(caller)
+    }
+    pub fn resources_for(&self, caller: &Caller) -> Vec<Arc<Offered<Resource>>> {
+        self.tools.load().shelf.resources_for(caller)
+    }
+    pub fn templates_for(&self, caller: &Caller) -> Vec<Arc<Offered<ResourceTemplate>>> {
+        self.tools.load().shelf.templates_for(caller)
+    }
+
+    pub fn find_prompt(&self, name: &str) -> Option<Arc<Offered<Prompt>>> {
+        self.tools.load().shelf.find_prompt(name)
+    }
+    /// The resource with this URI, or the template that it fits.
+    pub fn find_resource(&self, uri: &str) -> Option<Found> {
+        self.tools.load().shelf.find_resource(uri)
+    }
+    /// By its text, as it was listed.
+    pub fn find_template(&self, text: &str) -> Option<Arc<Offered<ResourceTemplate>>> {
+        self.tools.load().shelf.find_template(text)
+    }
+
+    pub fn kinds(&self) -> Kinds {
+        self.tools.load().shelf.kinds()
+    }
+
+    /// Every scope that something needs, for `scopes_supported` and for minting development tokens.
     pub fn scopes(&self) -> Vec<String> {
         let tools = self.tools.load();
         let mut scopes: Vec<_> = tools.entries.iter().flat_map(|e| e.tool.scopes.clone()).collect();
+        scopes.extend(tools.shelf.scopes());
         scopes.sort();
         scopes.dedup();
         scopes
@@ -75,22 +115,26 @@ impl Catalog {
 }
 
 impl Tools {
-    /// All of a plugin's tools or none: a name that is taken, in either spelling, refuses the newcomer.
-    fn add(&mut self, entries: Vec<Entry>) -> Result<(), String> {
-        for entry in &entries {
+    /// A name that is taken, in either spelling, refuses the newcomer with all that it offers.
+    fn check(&self, entries: &[Entry]) -> Result<(), String> {
+        for entry in entries {
             let name = &entry.tool.name;
             let taken = [name.as_str(), &name.underscored()].into_iter().find_map(|n| self.by_name.get(n));
             if let Some(other) = taken {
                 return Err(format!("tool {name} would shadow {} of plugin {}", other.tool.name, other.plugin.id()));
             }
         }
+        Ok(())
+    }
+
+    fn add(&mut self, entries: Vec<Entry>, plugin: &Arc<Plugin>) {
         for entry in entries {
             let entry = Arc::new(entry);
             self.by_name.insert(entry.tool.name.underscored(), entry.clone());
             self.by_name.insert(entry.tool.name.to_string(), entry.clone());
             self.entries.push(entry);
         }
-        Ok(())
+        self.shelf.add(plugin);
     }
 }
 
@@ -117,7 +161,7 @@ fn advertised(task_support: TaskSupport, schema: &Value) -> Value {
         TaskSupport::Optional => json!({
             "type": "object",
             "anyOf": [
-                schema,
+                moved(schema.clone()),
                 {
                     "type": "object",
                     "description": "A task handle: follow it with tasks/get.",
@@ -130,9 +174,52 @@ fn advertised(task_support: TaskSupport, schema: &Value) -> Value {
     }
 }
 
+/// The schema as it has to read where [`advertised`] puts it: references to its own parts follow it there.
+fn moved(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(members) => {
+            for (key, value) in members.iter_mut() {
+                match (key.as_str(), value.as_str()) {
+                    ("$ref" | "$dynamicRef", Some("#")) => *value = NEW_PLACE.into(),
+                    ("$ref" | "$dynamicRef", Some(own)) if own.starts_with("#/") => {
+                        *value = format!("{NEW_PLACE}{}", &own[1..]).into();
+                    }
+                    // Data, not schemas.
+                    ("const" | "enum" | "default" | "examples", _) => {}
+                    _ => *value = moved(value.take()),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = moved(item.take())),
+        _ => {}
+    }
+    schema
+}
+
+const NEW_PLACE: &str = "#/anyOf/0";
+
 impl ToolName {
     /// The name that a client which refuses dots gets.
     pub fn for_client(&self, underscored: bool) -> String {
         if underscored { self.underscored() } else { self.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_schema_with_references_still_means_the_same_beside_the_task_handle() {
+        let own = json!({
+            "type": "object",
+            "properties": { "next": { "$ref": "#" }, "size": { "$ref": "#/$defs/size" } },
+            "additionalProperties": false,
+            "$defs": { "size": { "type": "integer" } },
+        });
+        let shown = jsonschema::validator_for(&advertised(TaskSupport::Optional, &own)).unwrap();
+        assert!(shown.is_valid(&json!({ "next": { "size": 1 } })));
+        assert!(!shown.is_valid(&json!({ "next": { "size": "1" } })));
+        assert!(shown.is_valid(&json!({ "task_id": "t-1", "status": "running" })));
     }
 }

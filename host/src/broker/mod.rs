@@ -1,11 +1,13 @@
 //! Decisions: may this caller make this call, now, with these arguments; and what is recorded of it.
 //!
-//! Knows no transport, no JSON-RPC and no wasmtime. `pipeline` is the one page that shows the order of the steps.
+//! Knows no transport, no JSON-RPC and no wasmtime. `pipeline` is the one page that shows the order of the
+//! steps of a tool call, `offers` the shorter one for prompts, resources and completions.
 
 mod audit;
 mod catalog;
 mod limits;
 mod observe;
+mod offers;
 mod pipeline;
 // Open to the fuzz targets alone.
 #[doc(hidden)]
@@ -14,7 +16,7 @@ mod steps;
 mod tasks;
 
 pub use audit::AuditLog;
-pub use catalog::{Catalog, Entry};
+pub use catalog::{Catalog, Entry, Found, Offered};
 pub use limits::Limits;
 pub use observe::Observer;
 pub use pipeline::{Broker, BrokerParts, Reply};

@@ -1,14 +1,15 @@
 //! What telemetry learns of calls: one span and a few numbers each. Never fails and never waits.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::catalog::Entry;
 use super::steps::Cleared;
 use crate::auth::Caller;
 use crate::error::{Class, Error, Reason, Result};
 use crate::model::{CallContext, Lap, Laps, ToolResult, Trace};
-use crate::telemetry::{CallRecord, CallSpan, Metrics, Outcome, Tracer, metrics::Running};
+use crate::runtime::Plugin;
+use crate::telemetry::{CallRecord, CallSpan, Metrics, OfferRecord, Outcome, Tracer, metrics::Running};
 
 pub struct Observer {
     pub metrics: Arc<Metrics>,
@@ -24,6 +25,21 @@ pub(super) struct Ended<'a> {
     pub fuel: u64,
     pub request_id: Option<&'a str>,
     pub task_id: Option<&'a str>,
+    pub laps: &'a Laps,
+}
+
+/// A prompt, a resource or a completion that was asked for.
+pub(super) struct Served<'a> {
+    /// Of MCP, such as `prompts/get`.
+    pub method: &'static str,
+    /// Who answered, and what it is called; `None` when it was refused.
+    pub asked: Option<(&'a Plugin, &'a str)>,
+    pub caller: &'a Caller,
+    pub trace: &'a Trace,
+    pub received: Instant,
+    pub error: Option<&'a Error>,
+    pub fuel: u64,
+    pub request_id: Option<&'a str>,
     pub laps: &'a Laps,
 }
 
@@ -48,7 +64,7 @@ impl Observer {
         let called = Called { request_id: ended.request_id, task_id: ended.task_id, laps: ended.laps.all() };
         self.record(&call, ended.received, now, outcome, called);
         if let Err(error) = ended.outcome {
-            report(error, &call, now - ended.received);
+            report(error, call.tool(), call.fuel, call.trace, now - ended.received);
         }
     }
 
@@ -65,7 +81,42 @@ impl Observer {
         let now = Instant::now();
         let called = Called { request_id: context.request_id.as_deref(), task_id: None, laps: &[] };
         self.record(&call, received, now, Outcome::Failed(refusal.reason()), called);
-        report(refusal, &call, now - received);
+        report(refusal, call.tool(), 0, call.trace, now - received);
+    }
+
+    pub(super) fn served(&self, served: Served<'_>) {
+        let now = Instant::now();
+        let tenant = served.caller.tenant().to_string();
+        let outcome = served.error.map_or(Outcome::Success, |error| Outcome::Failed(error.reason()));
+        let (plugin, name) = served.asked.unzip();
+        self.metrics.offer_served(&OfferRecord {
+            method: served.method,
+            plugin: plugin.map_or("none", |plugin| plugin.id().as_str()),
+            tenant: &tenant,
+            outcome,
+            duration: now - served.received,
+            fuel: served.fuel,
+        });
+        let name = name.unwrap_or("unknown");
+        self.tracer.call(&CallSpan {
+            method: served.method,
+            trace: served.trace,
+            start: served.received,
+            end: now,
+            tool: name,
+            plugin_id: plugin.map(|plugin| plugin.id().as_str()),
+            plugin_version: plugin.map(|plugin| plugin.version()),
+            tenant: Some(&tenant),
+            outcome,
+            fuel: served.fuel,
+            request_id: served.request_id,
+            task_id: None,
+            protocol_version: None,
+            steps: served.laps.all(),
+        });
+        if let Some(error) = served.error {
+            report(error, &format!("{} {name}", served.method), served.fuel, served.trace, now - served.received);
+        }
     }
 
     /// Which limit a caller ran into, when it is about one.
@@ -87,7 +138,8 @@ impl Observer {
             duration: end - start,
             fuel: call.fuel,
         });
-        self.tracer.tool_call(&CallSpan {
+        self.tracer.call(&CallSpan {
+            method: "tools/call",
             trace: call.trace,
             start,
             end,
@@ -127,9 +179,9 @@ impl Call<'_> {
 }
 
 /// Failures of ours and of plugins are the operator's business; a caller's mistakes are not worth more than a note.
-fn report(error: &Error, call: &Call<'_>, took: std::time::Duration) {
-    let (class, reason, tool, fuel) = (error.class().as_str(), error.reason().as_str(), call.tool(), call.fuel);
-    let (trace_id, duration_ms, detail) = (call.trace.id, took.as_secs_f64() * 1e3, error.log_detail());
+fn report(error: &Error, tool: &str, fuel: u64, trace: &Trace, took: Duration) {
+    let (class, reason) = (error.class().as_str(), error.reason().as_str());
+    let (trace_id, duration_ms, detail) = (trace.id, took.as_secs_f64() * 1e3, error.log_detail());
     match error.class() {
         _ if error.reason() == Reason::Cancelled => {
             tracing::info!(%trace_id, tool, fuel, duration_ms, "call cancelled")

@@ -1,6 +1,5 @@
 //! One tool call, from who asks to what they get. This is the only place that knows the order; it reads downwards.
 
-use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,7 +23,7 @@ pub enum Reply {
 }
 
 pub struct Broker {
-    parts: BrokerParts,
+    pub(super) parts: BrokerParts,
 }
 
 /// What the pipeline is made of.
@@ -74,8 +73,6 @@ impl Broker {
             call: PluginCall {
                 caller: cleared.caller.clone(),
                 bearer: cleared.caller.bearer(),
-                tool: cleared.entry.tool.name.clone(),
-                arguments: Value::Object(cleared.arguments.clone()).to_string(),
                 trace: context.trace,
                 deadline,
                 cancel: context.cancel,
@@ -154,7 +151,7 @@ impl Run {
     ) -> Result<ToolResult> {
         let (trace, task_id) = (self.call.trace, self.call.task_id.clone());
         let running = observer.running(&cleared.entry);
-        let running_call = cleared.entry.plugin.call(self.call, &mut self.laps);
+        let running_call = cleared.entry.plugin.call(cleared.ask(), self.call, &mut self.laps);
         let Ended { outcome, fuel } = self.bracket.around(running_call).await;
         drop(running);
         let outcome = outcome.and_then(|result| steps::validate_result(&cleared.entry, result));

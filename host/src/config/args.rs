@@ -65,12 +65,13 @@ pub struct SettingsArgs {
     #[arg(long, env = "CYBEROS_STREAM_HOLD_MS", default_value_t = 0, global = true, help_heading = "Transport")]
     pub stream_hold_ms: u64,
 
-    /// Tool names with dots, or with underscores for clients that refuse dots. Both are accepted on calls.
+    /// Tool names with dots, or with underscores for clients that refuse dots. auto: by the name that the client gives of
+    /// itself. Both forms are accepted on calls.
     #[arg(
         long,
         env = "CYBEROS_TOOL_NAMES",
         value_enum,
-        default_value = "dotted",
+        default_value = "auto",
         global = true,
         help_heading = "Transport"
     )]
@@ -275,6 +276,7 @@ pub enum AuthArg {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ToolNamesArg {
+    Auto,
     Dotted,
     Underscore,
 }

@@ -19,13 +19,20 @@ pub struct Grants {
     pub audit_append: bool,
     /// Read the caller's audit log. Import: `cyberos:plugin/audit-read`.
     pub audit_read: bool,
+    /// Ask the caller's user. Import: `cyberos:plugin/elicit`.
+    pub elicit: bool,
+    /// Ask the caller's model. Import: `cyberos:plugin/sample`.
+    pub sample: bool,
+    /// Say of any resource that it changed, also of one that another plugin offers. Import:
+    /// `cyberos:plugin/resource-updates`, which a plugin with resources has for its own.
+    pub resource_updates: bool,
     /// Directories, by the absolute path that the plugin sees.
     pub directories: BTreeMap<String, DirectoryGrant>,
     /// Environment variables that the plugin sees.
     pub environment: BTreeMap<String, String>,
     /// Values for `cyberos:plugin/config`.
     pub config: BTreeMap<String, String>,
-    /// Tools may have names outside `cyberos.<module>.<verb>`.
+    /// Tools and prompts may have names outside `cyberos.<module>.<verb>`.
     pub any_tool_name: bool,
     pub limits: Limits,
 }

@@ -113,5 +113,6 @@ mod tests {
     fn nothing_is_granted_unless_it_is_written() {
         let grants = read("").unwrap().grants("anything");
         assert!(grants.upstreams.is_empty() && !grants.cuo && !grants.audit_append && grants.directories.is_empty());
+        assert!(!grants.elicit && !grants.sample && !grants.resource_updates);
     }
 }

@@ -7,16 +7,29 @@ mod canonical;
 mod client;
 mod form;
 mod laps;
+mod meta;
+mod offers;
+mod sampling;
 mod tool;
 mod trace;
+mod updates;
+mod uri_template;
 
 pub use call::{CallContext, Content, Progress, ProgressSink, TaskRequest, ToolCall, ToolResult};
 pub use canonical::{arguments_sha256, canonical_json, canonical_sha256};
 pub use client::{Client, ClientFacts, ClientFeatures, ClientPort, ElicitAnswer, Elicitation, LogLevel, UrlVisit};
 pub use form::Form;
 pub use laps::{Lap, Laps};
+pub use meta::without_reserved;
+pub use offers::{
+    CompleteCall, Offers, Presentation, Prompt, PromptArgument, PromptCall, PromptResult, ReadCall, ReadResult,
+    Reference, Resource, ResourceBody, ResourceContents, ResourceTemplate, Role, Suggestions,
+};
+pub use sampling::check_sampling;
 pub use tool::{Annotations, PluginId, TaskSupport, Tool, ToolName};
 pub use trace::{Trace, TraceId};
+pub use updates::UpdateSink;
+pub use uri_template::{MAX_URI_CHARS, UriTemplate, is_uri};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -17,8 +17,8 @@ pub struct PeerPolicy {
     pub host_may_confirm: bool,
     /// Tasks can be listed: the caller is authenticated, or the only user (MCP 2025-11-25, tasks, security).
     pub may_list_tasks: bool,
-    /// Tool names without dots, for clients that refuse them.
-    pub underscore_names: bool,
+    /// Tool names without dots, or with; `None`: as the client is known to need them.
+    pub underscore_names: Option<bool>,
 }
 
 /// One connection (stdio), or one request's side of one (HTTP).

@@ -12,16 +12,19 @@ use wasmtime::{Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::Services;
+use super::ask::Ask;
 use super::bindings::cyberos::plugin::types as wit;
+use super::deadline::Deadline;
+use super::engine::Clock;
 use super::failure::{Evidence, explain};
-use super::imports::ProgressGate;
+use super::imports::{ClientGate, ProgressGate};
 use super::limiter::Limiter;
 use super::output::Capture;
 use super::plugin::Plugin;
 use crate::auth::Caller;
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
-use crate::model::{ClientPort, Laps, PluginId, ProgressSink, ToolName, ToolResult, Trace};
+use crate::model::{ClientPort, Laps, Offers, PluginId, ProgressSink, Trace};
 use secrecy::SecretString;
 
 /// Everything that the host knows about a call and a guest may make use of, never see whole.
@@ -30,10 +33,8 @@ pub struct PluginCall {
     pub caller: Caller,
     /// The caller's own token, for upstreams of ours that check it themselves (the memory service). Never for plugins.
     pub bearer: Option<Arc<SecretString>>,
-    pub tool: ToolName,
-    /// JSON text, already checked against the input schema.
-    pub arguments: String,
     pub trace: Trace,
+    /// Time in which a person is waited for comes on top.
     pub deadline: Instant,
     pub cancel: CancellationToken,
     pub progress: ProgressSink,
@@ -44,8 +45,8 @@ pub struct PluginCall {
 }
 
 /// A call's end and its cost. `fuel` is reported for failures, too: they are not free.
-pub struct Ended {
-    pub outcome: Result<ToolResult>,
+pub struct Ended<T> {
+    pub outcome: Result<T>,
     pub fuel: u64,
 }
 
@@ -59,7 +60,11 @@ pub struct CallState {
     pub(super) grants: Arc<Grants>,
     pub(super) services: Arc<Services>,
     pub(super) call: PluginCall,
+    pub(super) offers: Arc<Offers>,
+    pub(super) clock: Arc<Clock>,
+    pub(super) deadline: Deadline,
     pub(super) progress: ProgressGate,
+    pub(super) client: ClientGate,
     pub(super) host_calls_left: u32,
     pub(super) appends: u32,
     /// The host's own failure that the guest was last told of. If the guest gives up because of it, the caller gets
@@ -81,7 +86,7 @@ impl WasiView for CallState {
 
 impl Plugin {
     /// Run one call in a fresh instance.
-    pub async fn call(&self, call: PluginCall, laps: &mut Laps) -> Ended {
+    pub async fn call<A: Ask>(&self, ask: A, call: PluginCall, laps: &mut Laps) -> Ended<A::Answer> {
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         let cancelled = || Error::new(Reason::Cancelled, "The call was cancelled.");
         let admitted = tokio::select! {
@@ -100,33 +105,24 @@ impl Plugin {
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
         let running = self.clock().run();
+        let deadline = store.data().deadline.clone();
         let outcome = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(cancelled()),
-            outcome = self.run(&mut store, laps) => match outcome {
-                Ok(result) => self.settle(&mut store, result),
+            outcome = ask.run(self, &mut store, laps) => match outcome {
+                Ok(Ok(returned)) => A::answer(returned, limits.output_bytes),
+                Ok(Err(error)) => Err(told(&mut store, error)),
                 Err(error) => Err(explain(&error, Evidence { growth_refused: store.data().limiter.refused })),
             },
             // After the guest, which yields at every tick: setting a timer wakes the thread that keeps the timers, and
             // costs more than a whole short call. Such a call is over before this line is reached.
-            () = tokio::time::sleep_until(deadline.into()) => Err(Error::new(Reason::Deadline, "The call passed its timeout.")),
+            () = deadline.passed() => Err(Error::new(Reason::Deadline, "The call passed its timeout.")),
         };
         let fuel = limits.fuel - store.get_fuel().unwrap_or(0);
         self.log_output(&store);
         drop((store, running, permit));
         laps.lap("drop instance", ());
         Ended { outcome, fuel }
-    }
-
-    async fn run(
-        &self,
-        store: &mut Store<CallState>,
-        laps: &mut Laps,
-    ) -> wasmtime::Result<Result<wit::ToolResult, wit::ToolError>> {
-        let plugin = laps.lap("instantiate", self.instance_pre().instantiate_async(&mut *store).await)?;
-        let tool = store.data().call.tool.to_string();
-        let arguments = std::mem::take(&mut store.data_mut().call.arguments);
-        laps.lap("run", plugin.cyberos_plugin_tools().call_call_tool(&mut *store, &tool, &arguments).await)
     }
 
     /// A fresh store with everything that bounds the call.
@@ -147,8 +143,12 @@ impl Plugin {
             plugin: self.id().clone(),
             grants: grants.clone(),
             services: self.services().clone(),
+            offers: self.offers().clone(),
+            clock: self.clock().clone(),
+            deadline: Deadline::at(call.deadline),
             call,
             progress: ProgressGate::default(),
+            client: ClientGate::default(),
             host_calls_left: limits.host_calls,
             appends: 0,
             blame: None,
@@ -167,29 +167,6 @@ impl Plugin {
         store
     }
 
-    /// From what the guest returned to what the caller gets.
-    fn settle(
-        &self,
-        store: &mut Store<CallState>,
-        returned: Result<wit::ToolResult, wit::ToolError>,
-    ) -> Result<ToolResult> {
-        match returned {
-            Ok(result) => super::convert::tool_result(result, self.grants().limits.output_bytes),
-            Err(error) => {
-                let told = match error {
-                    wit::ToolError::InvalidInput(text) => Error::new(Reason::InvalidParams, sentence(&text))
-                        .hint("Correct the arguments as the message says, then call again."),
-                    wit::ToolError::Denied(text) => Error::new(Reason::ToolDenied, sentence(&text)),
-                    wit::ToolError::Unavailable(text) => Error::new(Reason::BadResponse, sentence(&text)),
-                    wit::ToolError::Internal(text) => Error::new(Reason::ToolFailed, "The tool failed.").detail(text),
-                };
-                // Passing on a failure of the host's: the host's own words know more, the hint above all.
-                let ours = store.data_mut().blame.take();
-                Err(ours.filter(|ours| ours.class() == told.class()).unwrap_or(told))
-            }
-        }
-    }
-
     fn log_output(&self, store: &Store<CallState>) {
         let (text, dropped) = store.data().output.take();
         let trace_id = store.data().call.trace.id;
@@ -200,6 +177,20 @@ impl Plugin {
             tracing::warn!(target: "plugin", plugin = self.id().as_str(), %trace_id, dropped, "output over the plugin's log limit was dropped");
         }
     }
+}
+
+/// From what the guest gave up with to what the caller is told.
+fn told(store: &mut Store<CallState>, error: wit::ToolError) -> Error {
+    let told = match error {
+        wit::ToolError::InvalidInput(text) => Error::new(Reason::InvalidParams, sentence(&text))
+            .hint("Correct the arguments as the message says, then call again."),
+        wit::ToolError::Denied(text) => Error::new(Reason::ToolDenied, sentence(&text)),
+        wit::ToolError::Unavailable(text) => Error::new(Reason::BadResponse, sentence(&text)),
+        wit::ToolError::Internal(text) => Error::new(Reason::ToolFailed, "The tool failed.").detail(text),
+    };
+    // Passing on a failure of the host's: the host's own words know more, the hint above all.
+    let ours = store.data_mut().blame.take();
+    ours.filter(|ours| ours.class() == told.class()).unwrap_or(told)
 }
 
 /// Beside the strings themselves, a result is lifted with its lists and records.
@@ -222,13 +213,11 @@ fn table() -> ResourceTable {
 /// Handles (streams, descriptors, pollables) that a call may hold at once.
 const MAX_RESOURCES: usize = 256;
 
-/// For `list-tools`: nobody calls, nothing may be reached.
+/// For `list-tools` and its like: nobody calls, nothing may be reached.
 pub(super) fn describing_call(time: std::time::Duration) -> PluginCall {
     PluginCall {
         caller: Caller::local(),
         bearer: None,
-        tool: ToolName::parse("list-tools").expect("a valid name"),
-        arguments: String::new(),
         trace: Trace::start(),
         deadline: Instant::now() + time,
         cancel: CancellationToken::new(),

@@ -103,12 +103,22 @@ impl Clock {
 
     /// A guest runs for as long as the guard lives.
     pub fn run(self: &Arc<Self>) -> Running {
+        self.enter();
+        Running(self.clone())
+    }
+
+    /// A guest that runs waits for a person for as long as the guard lives: it needs no tick and slows nobody down.
+    pub fn rest(self: &Arc<Self>) -> Resting {
+        self.running.fetch_sub(1, Ordering::AcqRel);
+        Resting(self.clone())
+    }
+
+    fn enter(&self) {
         if self.running.fetch_add(1, Ordering::AcqRel) == 0
             && let Some(thread) = self.thread.get()
         {
             thread.unpark();
         }
-        Running(self.clone())
     }
 
     /// What a guest does at the end of its slice number `slices`. One that goes on and on while others are running gives
@@ -127,5 +137,13 @@ pub struct Running(Arc<Clock>);
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+pub struct Resting(Arc<Clock>);
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        self.0.enter();
     }
 }

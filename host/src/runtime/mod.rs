@@ -3,10 +3,13 @@
 //! This module knows wasmtime and the WIT, and nothing of transports, JSON-RPC, scopes or confirmation: by the time it
 //! is asked to run a call, the broker has cleared it.
 
+mod ask;
 mod bindings;
 mod cache;
 mod call;
 mod convert;
+mod deadline;
+mod describe;
 mod embedded;
 mod engine;
 mod failure;
@@ -15,6 +18,7 @@ mod limiter;
 mod output;
 mod plugin;
 
+pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
 pub use call::{Ended, PluginCall};
 pub use embedded::Embedded;
 pub use engine::{MAX_CALLS, has_pagemap_scan};
@@ -27,7 +31,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::config::Grants;
-use crate::model::PluginId;
+use crate::model::{PluginId, UpdateSink};
 use crate::telemetry::Metrics;
 use crate::upstreams::cuo::Cuo;
 use crate::upstreams::http::HttpUpstreams;
@@ -38,6 +42,8 @@ pub struct Services {
     pub cuo: Option<Arc<Cuo>>,
     pub http: HttpUpstreams,
     pub memory: Arc<Memory>,
+    /// Where plugins say that a resource changed.
+    pub updates: Arc<dyn UpdateSink>,
     /// Counts what is refused.
     pub metrics: Arc<Metrics>,
 }

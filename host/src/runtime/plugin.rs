@@ -1,23 +1,27 @@
-//! Once per plugin: its component checked against its grants, pre-instantiated, and asked for its tools.
+//! Once per plugin: its component checked against its grants, pre-instantiated, and asked for what it offers.
 //!
 //! Everything that can be refused is refused here, at load, in words that tell the operator what to do; a plugin that
 //! loaded cannot fail later for a missing import or an unusable schema.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
-use wasmtime::{Engine, Store};
 use wasmtime_wasi::{FsPerms, WasiCtx};
 
 use super::bindings::PluginPre;
+use super::bindings::completions::WithCompletionsPre;
+use super::bindings::prompts::WithPromptsPre;
+use super::bindings::resources::WithResourcesPre;
 use super::call::CallState;
 use super::engine::Clock;
 use super::output::Capture;
-use super::{Runtime, Services, convert, imports};
+use super::{Runtime, Services, imports};
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
-use crate::model::{PluginId, Tool};
+use crate::model::{Offers, PluginId, Tool};
 
 /// A component that can be called. Kept behind an `Arc`: calls in flight keep the version that they started on.
 pub struct Plugin {
@@ -25,13 +29,22 @@ pub struct Plugin {
     /// SHA-256 of the component, in hex.
     digest: String,
     tools: Vec<Tool>,
-    pre: PluginPre<CallState>,
+    offers: Arc<Offers>,
+    exports: Exports,
     grants: Arc<Grants>,
     services: Arc<Services>,
     engine: Engine,
     clock: Arc<Clock>,
     own_calls: Arc<Semaphore>,
     all_calls: Arc<Semaphore>,
+}
+
+/// What the component exports, ready to be instantiated.
+pub(super) struct Exports {
+    pub tools: PluginPre<CallState>,
+    pub prompts: Option<WithPromptsPre<CallState>>,
+    pub resources: Option<WithResourcesPre<CallState>>,
+    pub completions: Option<WithCompletionsPre<CallState>>,
 }
 
 /// Why a component is not served. The text is for the operator.
@@ -58,10 +71,13 @@ pub enum Why {
     NotOffered { interface: String },
     #[error("it does not export cyberos:plugin/tools@1.0.0 as the world cyberos:plugin/plugin asks ({0})")]
     WrongWorld(String),
-    #[error("its list-tools did not answer: {0}. It may use no host function and only little fuel.")]
-    NoTools(String),
+    #[error("its {list} did not answer: {why}. It may use no host function and only little fuel.")]
+    NoAnswer { list: &'static str, why: String },
     #[error("{0}")]
     BadTool(String),
+    /// A prompt, a resource or a template.
+    #[error("{0}")]
+    BadOffer(String),
 }
 
 impl Why {
@@ -72,16 +88,12 @@ impl Why {
             Why::NotGranted { .. } => "not_granted",
             Why::NotOffered { .. } => "not_offered",
             Why::WrongWorld(_) => "wrong_world",
-            Why::NoTools(_) => "no_tools",
+            Why::NoAnswer { .. } => "no_tools",
             Why::BadTool(_) => "bad_tool",
+            Why::BadOffer(_) => "bad_offer",
         }
     }
 }
-
-/// What `list-tools` may use.
-const DESCRIBE_FUEL: u64 = 100_000_000;
-const DESCRIBE_TIME: Duration = Duration::from_secs(1);
-const MAX_TOOLS: usize = 64;
 
 /// How long a call waits for its turn before it is told to come back. Never past its deadline.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -107,17 +119,26 @@ impl Plugin {
         check_imports(engine, &component, &grants)?;
         let mut linker = Linker::new(engine);
         let linked = wasmtime_wasi::p2::add_to_linker_async(&mut linker)
-            .and_then(|()| imports::add_to_linker(&mut linker, &grants));
+            .and_then(|()| imports::add_to_linker(&mut linker, &grants, may_say_updated(engine, &component, &grants)));
         linked.map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
-        let pre = linker
+        let exports = linker
             .instantiate_pre(&component)
-            .and_then(PluginPre::new)
+            .and_then(|pre| {
+                let has = exported(engine, &component);
+                Ok(Exports {
+                    tools: PluginPre::new(pre.clone())?,
+                    prompts: has("prompts").then(|| WithPromptsPre::new(pre.clone())).transpose()?,
+                    resources: has("resources").then(|| WithResourcesPre::new(pre.clone())).transpose()?,
+                    completions: has("completions").then(|| WithCompletionsPre::new(pre.clone())).transpose()?,
+                })
+            })
             .map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
         let mut plugin = Plugin {
             id,
             digest,
             tools: vec![],
-            pre,
+            offers: Arc::default(),
+            exports,
             own_calls: Arc::new(Semaphore::new(grants.limits.concurrency.max(1))),
             all_calls: runtime.calls(),
             grants: Arc::new(grants),
@@ -126,57 +147,8 @@ impl Plugin {
             clock: runtime.clock().clone(),
         };
         plugin.tools = plugin.describe().await?;
+        plugin.offers = Arc::new(plugin.describe_offers().await?);
         Ok(plugin)
-    }
-
-    async fn describe(&self) -> Result<Vec<Tool>, Why> {
-        let mut store = self.describing_store();
-        let _running = self.clock.run();
-        let listing = async {
-            let plugin = self.pre.instantiate_async(&mut store).await?;
-            plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
-        };
-        let declared = tokio::time::timeout(DESCRIBE_TIME, listing)
-            .await
-            .map_err(|_| Why::NoTools("it took longer than a second".into()))?
-            .map_err(|e| Why::NoTools(e.root_cause().to_string()))?;
-        if declared.is_empty() || declared.len() > MAX_TOOLS {
-            return Err(Why::BadTool(format!("it declares {} tools; 1 to {MAX_TOOLS} are served", declared.len())));
-        }
-        let tools = declared.into_iter().map(convert::tool).collect::<Result<Vec<_>, _>>().map_err(Why::BadTool)?;
-        for (n, tool) in tools.iter().enumerate() {
-            if !self.grants.any_tool_name && !tool.name.is_federated() {
-                return Err(Why::BadTool(format!(
-                    "tool name {} does not match cyberos.<module>.<verb_noun>. Add `any_tool_name = true` to its entry in plugins.toml to allow it.",
-                    tool.name
-                )));
-            }
-            // Clients that refuse dots see underscores, and could not tell such names apart.
-            let alike = |other: &&Tool| other.name.underscored() == tool.name.underscored();
-            match tools[..n].iter().find(alike) {
-                Some(other) if other.name == tool.name => {
-                    return Err(Why::BadTool(format!("it declares {} twice", tool.name)));
-                }
-                Some(other) => {
-                    return Err(Why::BadTool(format!(
-                        "{} and {} are one name with underscores",
-                        other.name, tool.name
-                    )));
-                }
-                None => {}
-            }
-        }
-        Ok(tools)
-    }
-
-    /// A store in which every host function refuses and nothing is granted: describing is not calling.
-    fn describing_store(&self) -> Store<CallState> {
-        let wasi = WasiCtx::builder().build();
-        let output = Capture::new(self.grants.limits.log_bytes);
-        let mut store = self.store_with(super::call::describing_call(DESCRIBE_TIME), wasi, output);
-        store.data_mut().host_calls_left = 0;
-        store.set_fuel(DESCRIBE_FUEL).expect("the engine counts fuel");
-        store
     }
 
     /// Wait for a turn: first among this plugin's calls, so that one busy plugin cannot fill the whole house.
@@ -225,7 +197,7 @@ impl Plugin {
     }
     /// The interfaces that the component asks its host for.
     pub fn imports(&self) -> Vec<String> {
-        let component = self.pre.instance_pre().component().component_type();
+        let component = self.exports.tools.instance_pre().component().component_type();
         component.imports(&self.engine).map(|(name, _)| name.to_string()).collect()
     }
     /// What its calls' spans say: components carry no version of their own, so the start of the digest stands for one.
@@ -237,6 +209,10 @@ impl Plugin {
     }
     pub fn tools(&self) -> &[Tool] {
         &self.tools
+    }
+    /// What it offers beside tools.
+    pub fn offers(&self) -> &Arc<Offers> {
+        &self.offers
     }
     pub fn grants(&self) -> &Arc<Grants> {
         &self.grants
@@ -250,9 +226,20 @@ impl Plugin {
     pub(super) fn clock(&self) -> &Arc<Clock> {
         &self.clock
     }
-    pub(super) fn instance_pre(&self) -> &PluginPre<CallState> {
-        &self.pre
+    pub(super) fn exports(&self) -> &Exports {
+        &self.exports
     }
+}
+
+/// Does the component export this interface of ours?
+fn exported(engine: &Engine, component: &Component) -> impl Fn(&str) -> bool {
+    let names: HashSet<String> = component.component_type().exports(engine).map(|(name, _)| name.to_string()).collect();
+    move |interface| names.contains(&format!("cyberos:plugin/{interface}@1.0.0"))
+}
+
+/// Who offers resources may say that one of them changed; others need the grant.
+fn may_say_updated(engine: &Engine, component: &Component, grants: &Grants) -> bool {
+    grants.resource_updates || exported(engine, component)("resources")
 }
 
 /// WASI 0.2 packages that language runtimes import. They are linked for every plugin and reach nothing by themselves.
@@ -278,6 +265,9 @@ fn check_imports(engine: &Engine, component: &Component, grants: &Grants) -> Res
             "spawn-cuo" => grants.cuo,
             "audit-append" => grants.audit_append,
             "audit-read" => grants.audit_read,
+            "elicit" => grants.elicit,
+            "sample" => grants.sample,
+            "resource-updates" => may_say_updated(engine, component, grants),
             _ => return Err(Why::NotOffered { interface }),
         };
         if !granted {

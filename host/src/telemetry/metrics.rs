@@ -2,7 +2,7 @@
 //!
 //! `cyberos.bridge.calls` over OTLP is `cyberos_bridge_calls_total` in the text. The number of series stays bounded:
 //! tools are those that were announced, words come from closed sets, and the tenant, which alone is open, stands only
-//! on the fuel counter, where the SDK folds all beyond 2,000 series into one (`otel_metric_overflow`).
+//! on the fuel counters, where the SDK folds all beyond 2,000 series into one (`otel_metric_overflow`).
 
 use arc_swap::ArcSwap;
 use opentelemetry::KeyValue;
@@ -38,6 +38,18 @@ pub struct CallRecord<'a> {
     pub fuel: u64,
 }
 
+/// A prompt, a resource or a completion that was served or refused.
+pub struct OfferRecord<'a> {
+    /// Of MCP, such as `prompts/get`.
+    pub method: &'static str,
+    /// `none` for what nobody offers.
+    pub plugin: &'a str,
+    pub tenant: &'a str,
+    pub outcome: Outcome,
+    pub duration: Duration,
+    pub fuel: u64,
+}
+
 /// Every instrument. Recording takes no lock of ours and, beside the tenant's name, allocates nothing.
 pub struct Metrics {
     registry: Registry,
@@ -51,6 +63,9 @@ pub struct Metrics {
     call_fuel: Histogram<u64>,
     fuel: Counter<u64>,
     running: UpDownCounter<i64>,
+    offers: Counter<u64>,
+    offer_duration: Histogram<f64>,
+    offer_fuel: Counter<u64>,
     tasks_open: UpDownCounter<i64>,
     tasks_ended: Counter<u64>,
     audit_append: Histogram<f64>,
@@ -102,6 +117,13 @@ impl Metrics {
             call_fuel: sizes("cyberos.bridge.call.fuel", "{fuel}", "Fuel that one call used.", FUEL),
             fuel: count("cyberos.bridge.fuel", "{fuel}", "Fuel used, by tool and tenant."),
             running: level("cyberos.bridge.calls.running", "{call}", "Tool calls running now."),
+            offers: count(
+                "cyberos.bridge.offers",
+                "{request}",
+                "Prompts, resources and completions that were asked for, refused ones included.",
+            ),
+            offer_duration: seconds("cyberos.bridge.offer.duration", "From request to answer.", CALL_SECONDS),
+            offer_fuel: count("cyberos.bridge.offer.fuel", "{fuel}", "Fuel used by those, by method and tenant."),
             tasks_open: level("cyberos.bridge.tasks.open", "{task}", "Tasks that this process is running."),
             tasks_ended: count("cyberos.bridge.tasks.ended", "{task}", "Tasks that ended, by final status."),
             audit_append: seconds(
@@ -159,6 +181,17 @@ impl Metrics {
             self.fuel.add(call.fuel, &[tool.clone(), tenant]);
         }
         self.calls.add(1, &[tool, plugin, outcome, reason]);
+    }
+
+    pub fn offer_served(&self, offer: &OfferRecord<'_>) {
+        let method = KeyValue::new("method", offer.method);
+        let outcome = KeyValue::new("outcome", offer.outcome.as_str());
+        let reason = KeyValue::new("reason", offer.outcome.error_type().unwrap_or("none"));
+        self.offer_duration.record(offer.duration.as_secs_f64(), &[method.clone(), outcome.clone()]);
+        if offer.fuel > 0 {
+            self.offer_fuel.add(offer.fuel, &[method.clone(), KeyValue::new("tenant", offer.tenant.to_owned())]);
+        }
+        self.offers.add(1, &[method, KeyValue::new("plugin", offer.plugin.to_owned()), outcome, reason]);
     }
 
     pub fn task_opened(&self) {

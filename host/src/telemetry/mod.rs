@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub use export::SpanCounts;
 pub use logs::LogFormat;
-pub use metrics::{CallRecord, Metrics};
+pub use metrics::{CallRecord, Metrics, OfferRecord};
 pub use outcome::Outcome;
 pub use spans::{CallSpan, Tracer};
 

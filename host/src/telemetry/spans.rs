@@ -1,4 +1,4 @@
-//! One span per tool call, under the trace and span ids that the caller's error, the audit rows and the task row carry.
+//! One span per call of a plugin, under the trace and span ids that the caller's error, the audit rows and the task row carry.
 //!
 //! The SDK's tracer chooses its own ids, so the finished span is built here in one go and handed to the export worker.
 //! Source: OpenTelemetry semantic conventions for MCP and GenAI; `cyberos.*` attributes from design.md section 8.
@@ -18,12 +18,15 @@ use crate::model::{Lap, Trace};
 /// What a client sent may be long; a queued span is not.
 const LONGEST_ATTRIBUTE: usize = 256;
 
-/// A tool call that ended.
+/// A call that ended.
 pub struct CallSpan<'a> {
+    /// Of MCP: `tools/call`, `prompts/get`, `resources/read` or `completion/complete`.
+    pub method: &'static str,
     pub trace: &'a Trace,
     pub start: Instant,
     pub end: Instant,
-    /// The public name; `unknown` for a tool that is not served.
+    /// The tool's public name, the prompt's, or the resource's URI or template as it was listed; `unknown` for what is not
+    /// served.
     pub tool: &'a str,
     pub plugin_id: Option<&'a str>,
     pub plugin_version: Option<&'a str>,
@@ -73,7 +76,7 @@ impl Tracer {
     }
 
     /// Never waits and never fails. Without a collector it costs one branch.
-    pub fn tool_call(&self, call: &CallSpan<'_>) {
+    pub fn call(&self, call: &CallSpan<'_>) {
         let Some(recording) = &self.0 else { return };
         if !self.samples(call.trace) {
             return;
@@ -96,7 +99,7 @@ impl Recording {
         span.parent_span_id = call.trace.parent.map_or(SpanId::INVALID, SpanId::from_bytes);
         span.parent_span_is_remote = call.trace.parent.is_some();
         span.span_kind = SpanKind::Server;
-        span.name = Cow::Owned(format!("tools/call {}", shorten(call.tool)));
+        span.name = Cow::Owned(format!("{} {}", call.method, shorten(call.tool)));
         if let Some(error_type) = call.outcome.error_type() {
             span.status = Status::error(error_type);
         }
@@ -132,11 +135,18 @@ impl Recording {
 fn attributes(call: &CallSpan<'_>) -> Vec<KeyValue> {
     let duration_ms = call.end.saturating_duration_since(call.start).as_secs_f64() * 1e3;
     let mut attributes = Vec::with_capacity(18);
+    match call.method {
+        "prompts/get" => attributes.push(KeyValue::new("gen_ai.prompt.name", shorten(call.tool))),
+        "resources/read" => attributes.push(KeyValue::new("mcp.resource.uri", shorten(call.tool))),
+        "completion/complete" => attributes.push(KeyValue::new("cyberos.completed", shorten(call.tool))),
+        _ => attributes.extend([
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.name", shorten(call.tool)),
+            KeyValue::new("cyberos.tool_name", shorten(call.tool)),
+        ]),
+    }
     attributes.extend([
-        KeyValue::new("mcp.method.name", "tools/call"),
-        KeyValue::new("gen_ai.operation.name", "execute_tool"),
-        KeyValue::new("gen_ai.tool.name", shorten(call.tool)),
-        KeyValue::new("cyberos.tool_name", shorten(call.tool)),
+        KeyValue::new("mcp.method.name", call.method),
         KeyValue::new("cyberos.trace_id", call.trace.id.to_string()),
         KeyValue::new("cyberos.duration_ms", duration_ms),
         KeyValue::new("cyberos.outcome", call.outcome.as_str()),

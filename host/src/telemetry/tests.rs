@@ -112,7 +112,8 @@ async fn sampling_follows_the_caller_first_and_the_ratio_for_new_traces() {
 #[test]
 fn without_a_collector_a_span_costs_nothing_and_goes_nowhere() {
     let (tracer, trace, now) = (Tracer::off(), Trace::start(), Instant::now());
-    tracer.tool_call(&CallSpan {
+    tracer.call(&CallSpan {
+        method: "tools/call",
         trace: &trace,
         start: now,
         end: now,

@@ -6,9 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::bindings::cyberos::plugin::types::{
-    Annotations, Content, TaskSupport, TextContent, Tool as Declaration, ToolError, ToolResult,
-};
+use crate::bindings::cyberos::plugin::types::{Annotations, TaskSupport, Tool as Declaration, ToolError, ToolResult};
 
 /// Reads, changes nothing, stays inside CyberOS.
 pub const READ_ONLY: Annotations = Annotations {
@@ -38,11 +36,20 @@ pub trait Tool {
     const SCOPES: &'static [&'static str] = &[];
     const TASK_SUPPORT: TaskSupport = TaskSupport::Forbidden;
     const IDEMPOTENT_TASK: bool = false;
+    /// A JSON array of icons.
+    const ICONS: Option<&'static str> = None;
+    /// A JSON object that clients see as `_meta`.
+    const META: Option<&'static str> = None;
 
     /// Give it `#[serde(deny_unknown_fields)]`, so that a misspelt argument is refused by the schema.
     type Arguments: DeserializeOwned + JsonSchema;
     /// A `Serialize + JsonSchema` type for a structured result, or [`ToolResult`] for full control.
     type Output: Output;
+
+    /// JSON Schema of the arguments, for one that is written by hand.
+    fn input_schema() -> String {
+        read_schema::<Self::Arguments>().as_value().to_string()
+    }
 
     fn call(arguments: Self::Arguments) -> Result<Self::Output, ToolError>;
 }
@@ -86,25 +93,20 @@ impl Output for ToolResult {
     }
 }
 
-/// One block of text.
-pub fn text(text: impl Into<String>) -> Content {
-    Content::Text(TextContent { text: text.into(), extra: None })
-}
-
 /// What `list-tools` says of a tool.
 pub fn declare<T: Tool>() -> Declaration {
     Declaration {
         name: T::NAME.into(),
         title: T::TITLE.into(),
         description: T::DESCRIPTION.into(),
-        input_schema: schema_of::<T::Arguments>(SchemaSettings::for_deserialize, tidy).as_value().to_string(),
+        input_schema: T::input_schema(),
         output_schema: T::Output::schema().map(|s| s.as_value().to_string()),
         annotations: T::ANNOTATIONS,
         scopes: T::SCOPES.iter().map(|s| (*s).into()).collect(),
         task_support: T::TASK_SUPPORT,
         idempotent_task: T::IDEMPOTENT_TASK,
-        icons: None,
-        meta: None,
+        icons: T::ICONS.map(Into::into),
+        meta: T::META.map(Into::into),
     }
 }
 
@@ -112,6 +114,11 @@ pub fn declare<T: Tool>() -> Declaration {
 pub fn call<T: Tool>(arguments: &str) -> Result<ToolResult, ToolError> {
     let arguments = serde_json::from_str(arguments).map_err(|e| ToolError::InvalidInput(e.to_string()))?;
     T::call(arguments)?.into_result()
+}
+
+/// The schema of what is read as `T`.
+pub(crate) fn read_schema<T: JsonSchema>() -> Schema {
+    schema_of::<T>(SchemaSettings::for_deserialize, tidy)
 }
 
 /// JSON Schema 2020-12 without references, which some clients cannot follow, from one side of serde: what is read or

@@ -11,6 +11,7 @@ use crate::auth::{Caller, Confirmations, Confirming};
 use crate::broker::catalog::Entry;
 use crate::error::{Error, Reason, Result};
 use crate::model::{ToolCall, arguments_sha256};
+use crate::runtime::AskTool;
 use crate::store::Store;
 
 /// The signed single-use token, in `params._meta`.
@@ -97,6 +98,11 @@ fn hint(host_may_confirm: bool) -> String {
 }
 
 impl Cleared {
+    /// What the sandbox is asked for.
+    pub fn ask(&self) -> AskTool {
+        AskTool { name: self.entry.tool.name.to_string(), arguments: Value::Object(self.arguments.clone()).to_string() }
+    }
+
     /// The audit import's own gate: only a tool that a person confirmed, or that the operator's policy let through as
     /// confirmed, may append.
     pub fn may_append(&self) -> bool {

@@ -11,7 +11,7 @@ mod resolve;
 mod validate_arguments;
 mod validate_result;
 
-pub use authorize::{Permit, authorize};
+pub use authorize::{Permit, authorize, check_scopes};
 pub use confirm::{Cleared, Confirmation, ConfirmationPolicy, confirm};
 pub use rate_limit::{Admitted, rate_limit, take};
 pub use resolve::{Resolved, resolve};

@@ -96,8 +96,6 @@ impl Tasks {
             call: PluginCall {
                 caller: cleared.caller.clone(),
                 bearer: None,
-                tool: cleared.entry.tool.name.clone(),
-                arguments: serde_json::Value::Object(cleared.arguments.clone()).to_string(),
                 trace,
                 deadline: Instant::now() + left.unsigned_abs(),
                 cancel: cancel.clone(),

@@ -8,17 +8,20 @@ mod listeners;
 mod replicas;
 mod sessions;
 mod streams;
+mod updates;
 
 pub use asking::PeerClient;
 pub use listeners::Listener;
 pub use sessions::{Session, SessionFault};
 pub use streams::{Event, Reader, Sink, Stream, StreamKind};
+pub use updates::Updates;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::peer::{InFlight, Peer};
 use crate::auth::SessionIds;
+use crate::broker::Broker;
 use crate::store::Store;
 use asking::Asking;
 use listeners::Listeners;
@@ -44,10 +47,11 @@ pub struct Clients {
     pub streams: Streams,
     follows: Follows,
     store: Arc<dyn Store>,
+    broker: Arc<Broker>,
 }
 
 impl Clients {
-    pub fn new(ids: SessionIds, store: Arc<dyn Store>, settings: ClientSettings) -> Arc<Clients> {
+    pub fn new(ids: SessionIds, broker: Arc<Broker>, store: Arc<dyn Store>, settings: ClientSettings) -> Arc<Clients> {
         let replica: Arc<str> = hex::encode(rand::random::<[u8; 6]>()).into();
         Arc::new(Clients {
             asking: Asking::new(replica.clone(), settings.ask_timeout),
@@ -58,6 +62,7 @@ impl Clients {
             in_flight: InFlight::default(),
             replica,
             store,
+            broker,
         })
     }
 

@@ -307,7 +307,9 @@ impl Clients {
 
     fn tell_subscribers(&self, tenant: TenantId, uri: &str) {
         for listener in self.listeners.all() {
-            if listener.caller.tenant() == tenant && listener.session.subscribes_to(uri) {
+            let concerned = listener.caller.tenant() == tenant && listener.session.subscribes_to(uri);
+            // What it may read can have changed since it subscribed.
+            if concerned && self.broker.may_read(&listener.caller, uri).is_ok() {
                 let params = serde_json::json!({ "uri": uri });
                 let method = "notifications/resources/updated";
                 listener.sink.send(serde_json::json!({ "jsonrpc": "2.0", "method": method, "params": params }));

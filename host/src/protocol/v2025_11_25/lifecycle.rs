@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::clients::wants_underscores;
 use super::{REVISION, Request};
 use crate::error::{Error, Reason, Result};
 use crate::model::{ClientFacts, ClientFeatures};
@@ -25,9 +26,18 @@ pub fn initialize(request: Request<'_>) -> Result<Value> {
     if request.peer.policy.may_list_tasks {
         tasks["list"] = json!({});
     }
+    let mut capabilities = json!({ "tools": { "listChanged": false }, "logging": {}, "tasks": tasks });
+    let offers = request.protocol.broker.catalog().kinds();
+    let kinds = [("prompts", offers.prompts), ("resources", offers.resources), ("completions", offers.completions)];
+    for (kind, _) in kinds.iter().filter(|(_, offered)| *offered) {
+        capabilities[kind] = json!({});
+    }
+    if offers.resources {
+        capabilities["resources"]["subscribe"] = true.into();
+    }
     Ok(json!({
         "protocolVersion": REVISION,
-        "capabilities": { "tools": { "listChanged": false }, "logging": {}, "tasks": tasks },
+        "capabilities": capabilities,
         "serverInfo": { "name": info.name, "title": info.title, "version": info.version },
         "instructions": info.instructions,
     }))
@@ -47,7 +57,10 @@ fn facts(params: &Map<String, Value>) -> ClientFacts {
             sample: capability("/sampling"),
             sample_tools: capability("/sampling/tools"),
         },
-        underscore_names: false,
+        underscore_names: params
+            .get("clientInfo")
+            .and_then(|info| info["name"].as_str())
+            .is_some_and(wants_underscores),
     }
 }
 

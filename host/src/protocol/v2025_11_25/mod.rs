@@ -2,11 +2,14 @@
 //!
 //! `dispatch` is the list of what we answer. Capabilities (`lifecycle`) advertise exactly that.
 
-// Asked by `initialize` once a connection has a state to keep the answer in.
-#[allow(dead_code, reason = "sessions ask it")]
 mod clients;
+mod completions;
+mod cursor;
 mod lifecycle;
 mod logging;
+mod prompts;
+mod resources;
+mod shapes;
 mod subscriptions;
 mod tasks;
 mod tools;
@@ -18,7 +21,7 @@ use super::jsonrpc::RequestId;
 use super::peer::Peer;
 use super::server::Protocol;
 use crate::error::{Error, Reason, Result};
-use crate::model::Trace;
+use crate::model::{CallContext, Trace};
 
 /// The one revision that we speak.
 pub const REVISION: &str = "2025-11-25";
@@ -34,14 +37,22 @@ pub struct Request<'a> {
 }
 
 pub async fn dispatch(method: &str, request: Request<'_>) -> Result<Value> {
+    // What no plugin offers is not advertised, and is then no method of ours.
+    let offers = request.protocol.broker.catalog().kinds();
     match method {
         "initialize" => lifecycle::initialize(request),
         "ping" => Ok(json!({})),
         "logging/setLevel" => logging::set_level(request).await,
-        "resources/subscribe" => subscriptions::subscribe(request).await,
-        "resources/unsubscribe" => subscriptions::unsubscribe(request).await,
+        "resources/subscribe" if offers.resources => subscriptions::subscribe(request).await,
+        "resources/unsubscribe" if offers.resources => subscriptions::unsubscribe(request).await,
         "tools/list" => tools::list(request),
         "tools/call" => tools::call(request).await,
+        "prompts/list" if offers.prompts => prompts::list(request),
+        "prompts/get" if offers.prompts => prompts::get(request).await,
+        "resources/list" if offers.resources => resources::list(request),
+        "resources/templates/list" if offers.resources => resources::list_templates(request),
+        "resources/read" if offers.resources => resources::read(request).await,
+        "completion/complete" if offers.completions => completions::complete(request).await,
         "tasks/get" => tasks::get(request).await,
         "tasks/result" => tasks::result(request).await,
         "tasks/list" => tasks::list(request).await,
@@ -69,6 +80,18 @@ impl Request<'_> {
             Some(Value::String(text)) => Ok(Some(text)),
             Some(_) => Err(invalid(format!("params.{name} must be a string."))),
         }
+    }
+
+    /// What surrounds a call that this request makes.
+    fn context(&self) -> Result<CallContext> {
+        Ok(CallContext {
+            trace: self.trace,
+            request_id: Some(self.id.to_string()),
+            cancel: self.cancel.clone(),
+            progress: self.peer.progress_sink(&self.object("_meta")?),
+            client: self.peer.client_port(&self.protocol.clients, None),
+            host_may_confirm: self.peer.policy.host_may_confirm,
+        })
     }
 
     fn object(&self, name: &str) -> Result<Map<String, Value>> {

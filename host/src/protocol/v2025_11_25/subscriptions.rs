@@ -9,6 +9,7 @@ use crate::error::Result;
 pub async fn subscribe(request: Request<'_>) -> Result<Value> {
     let uri = uri(&request)?;
     let peer = request.peer;
+    request.protocol.broker.may_read(&peer.caller, uri)?;
     request.protocol.clients.subscribe(peer.caller.tenant(), &peer.session, uri).await?;
     Ok(json!({}))
 }

@@ -1,40 +1,19 @@
 //! `tools/list` and `tools/call`. Source: MCP 2025-11-25, tools.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-use super::{Request, invalid, tasks};
+use super::shapes::insert_meta;
+use super::{Request, cursor, invalid, tasks};
 use crate::broker::{Entry, Reply};
-use crate::error::{Error, Reason, Result};
+use crate::error::Result;
 use crate::model::{CallContext, Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
 
-const PAGE: usize = 100;
-
 pub fn list(request: Request<'_>) -> Result<Value> {
-    let from = request.text("cursor")?.map(read_cursor).transpose()?.unwrap_or(0);
-    let visible = request.protocol.broker.catalog().visible_to(&request.peer.caller);
-    // A cursor past the end is stale, not ours to correct.
-    if from > visible.len() {
-        return Err(bad_cursor());
-    }
-    let underscored = request.peer.policy.underscore_names || request.peer.session.facts().underscore_names;
-    let tools: Vec<Value> = visible.iter().skip(from).take(PAGE).map(|entry| wire_tool(entry, underscored)).collect();
-    let mut result = json!({ "tools": tools });
-    if from + PAGE < visible.len() {
-        result["nextCursor"] = URL_SAFE_NO_PAD.encode(format!("tools:{}", from + PAGE)).into();
-    }
-    Ok(result)
-}
-
-fn read_cursor(cursor: &str) -> Result<usize> {
-    let decoded = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.as_deref().and_then(|text| text.strip_prefix("tools:")).and_then(|n| n.parse().ok()).ok_or_else(bad_cursor)
-}
-
-fn bad_cursor() -> Error {
-    Error::new(Reason::BadCursor, "The cursor is not one that this server gave.")
+    let tools = request.protocol.broker.catalog().visible_to(&request.peer.caller);
+    let peer = request.peer;
+    let underscored = peer.policy.underscore_names.unwrap_or_else(|| peer.session.facts().underscore_names);
+    cursor::page(&request, "tools", &tools, |entry| wire_tool(entry, underscored))
 }
 
 fn wire_tool(entry: &Entry, underscored: bool) -> Value {
@@ -67,8 +46,8 @@ fn wire_tool(entry: &Entry, underscored: bool) -> Value {
     if !tool.icons.is_empty() {
         wire["icons"] = tool.icons.clone().into();
     }
-    if let Some(meta) = &tool.meta {
-        wire["_meta"] = meta.clone();
+    if let Value::Object(wire) = &mut wire {
+        insert_meta(wire, tool.meta.clone());
     }
     wire
 }
@@ -129,21 +108,6 @@ pub fn wire_result(result: ToolResult) -> Value {
         wire.insert("structuredContent".into(), structured);
     }
     wire.insert("isError".into(), result.is_error.into());
-    if let Some(Value::Object(mut meta)) = result.meta {
-        // A plugin must not speak for the protocol.
-        meta.retain(|key, _| !is_reserved(key));
-        if !meta.is_empty() {
-            wire.insert("_meta".into(), meta.into());
-        }
-    }
+    insert_meta(&mut wire, result.meta);
     Value::Object(wire)
-}
-
-/// Is the prefix's second label `mcp` or `modelcontextprotocol`? (MCP 2025-11-25, `_meta`)
-fn is_reserved(key: &str) -> bool {
-    let Some((prefix, _)) = key.split_once('/') else { return false };
-    let mut labels = prefix.split('.');
-    let (first, second) = (labels.next().unwrap_or_default(), labels.next());
-    let reserved = |label: &str| label == "mcp" || label == "modelcontextprotocol";
-    second.map_or_else(|| reserved(first), reserved)
 }

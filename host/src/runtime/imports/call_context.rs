@@ -2,7 +2,6 @@
 
 use crate::runtime::bindings::cyberos::plugin::call_context::{Context, Host};
 use crate::runtime::call::CallState;
-use std::time::Instant;
 
 impl Host for CallState {
     async fn get(&mut self) -> wasmtime::Result<Context> {
@@ -11,7 +10,7 @@ impl Host for CallState {
             tenant: self.call.caller.tenant().to_string(),
             subject: self.call.caller.subject_hash16(),
             trace_id: self.call.trace.id.to_string(),
-            remaining_ms: self.call.deadline.saturating_duration_since(Instant::now()).as_millis() as u64,
+            remaining_ms: self.deadline.left().as_millis() as u64,
             task_id: self.call.task_id.clone(),
         })
     }

@@ -1,6 +1,6 @@
 //! `cyberos:plugin/http-fetch`: a granted upstream by name. Policy lives in `upstreams::http`; this translates.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::runtime::bindings::cyberos::plugin::http_fetch::{FetchError, Header, Host, Request, Response};
 use crate::runtime::call::CallState;
@@ -16,7 +16,7 @@ impl Host for CallState {
             self.denied("http-fetch", "not-granted");
             return Ok(Err(FetchError::NotGranted(format!("upstream {}", request.upstream))));
         };
-        let left = self.call.deadline.saturating_duration_since(Instant::now());
+        let left = self.deadline.left();
         let timeout = Duration::from_millis(u64::from(request.timeout_ms).max(1)).min(MAX_TIMEOUT).min(left);
         let request = FetchRequest {
             method: request.method,

@@ -6,12 +6,17 @@
 
 mod audit;
 mod call_context;
+mod client_gate;
 mod config;
+mod elicit;
 mod http_fetch;
 mod log;
 mod progress;
+mod resource_updates;
+mod sample;
 mod spawn_cuo;
 
+pub use client_gate::ClientGate;
 pub use progress::ProgressGate;
 
 use wasmtime::component::{HasSelf, Linker};
@@ -21,8 +26,8 @@ use super::call::CallState;
 use super::failure::Stop;
 use crate::config::Grants;
 
-/// The interfaces of this package that a plugin with these grants may import.
-pub fn add_to_linker(linker: &mut Linker<CallState>, grants: &Grants) -> wasmtime::Result<()> {
+/// The interfaces of this package that a plugin with these grants may import. `updates`: it may say that resources changed.
+pub fn add_to_linker(linker: &mut Linker<CallState>, grants: &Grants, updates: bool) -> wasmtime::Result<()> {
     fn state(state: &mut CallState) -> &mut CallState {
         state
     }
@@ -48,6 +53,15 @@ pub fn add_to_linker(linker: &mut Linker<CallState>, grants: &Grants) -> wasmtim
         interfaces::audit_read::add_to_linker::<_, Own>(linker, state)?;
         // `audit-read` shares its error type with `audit-append`; the type alone grants nothing.
     }
+    if grants.elicit {
+        interfaces::elicit::add_to_linker::<_, Own>(linker, state)?;
+    }
+    if grants.sample {
+        interfaces::sample::add_to_linker::<_, Own>(linker, state)?;
+    }
+    if updates {
+        interfaces::resource_updates::add_to_linker::<_, Own>(linker, state)?;
+    }
     Ok(())
 }
 
@@ -59,6 +73,9 @@ pub fn missing_grant(interface: &str) -> Option<&'static str> {
         "spawn-cuo" => "cuo = true",
         "audit-append" => "audit_append = true",
         "audit-read" => "audit_read = true",
+        "elicit" => "elicit = true",
+        "sample" => "sample = true",
+        "resource-updates" => "resource_updates = true",
         _ => return None,
     })
 }

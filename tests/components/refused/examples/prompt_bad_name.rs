@@ -1,0 +1,5 @@
+//! A prompt name that no client could be given.
+
+mod common;
+
+prompts!("two words", None);

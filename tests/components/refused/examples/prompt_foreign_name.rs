@@ -1,0 +1,5 @@
+//! A prompt name outside `cyberos.<module>.<verb_noun>`.
+
+mod common;
+
+prompts!("review", None);

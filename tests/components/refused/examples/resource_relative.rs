@@ -1,0 +1,5 @@
+//! A URI without a scheme.
+
+mod common;
+
+resources!("/etc/passwd");

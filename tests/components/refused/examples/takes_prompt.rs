@@ -1,0 +1,5 @@
+//! A good prompt, whose name another component may have.
+
+mod common;
+
+prompts!("test.review", None);

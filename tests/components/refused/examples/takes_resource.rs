@@ -1,0 +1,5 @@
+//! A good resource, whose URI another component may have.
+
+mod common;
+
+resources!("test://pixel");

@@ -1,0 +1,5 @@
+//! A template that would answer for every scheme.
+
+mod common;
+
+templates!("{scheme}://x");
