@@ -18,7 +18,6 @@ use scenarios::SCENARIOS;
 const REVISION: &str = "2025-11-25";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "until plugins can log to clients, ask them, and offer prompts and resources"]
 async fn the_official_suite_finds_nothing_and_every_answer_is_a_good_one() {
     // given
     let bridge = serving_the_fixture().start().await;
