@@ -105,8 +105,8 @@ async fn a_schema_of_2020_12_reaches_clients_as_it_was_written_and_is_enforced()
 fn serving_the_fixture() -> Setup {
     Bridge::http()
         .auth_none()
-        // Time for the first events of a stream, and less than `test_reconnection` takes.
-        .flag("--stream-hold-ms=300")
+        // `test_reconnection` takes one and a half of these.
+        .flag("--stream-hold-ms=1000")
         .guests(&["fixture_conformance"], include_str!("../components/conformance/plugins.toml"))
 }
 
