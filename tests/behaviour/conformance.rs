@@ -18,7 +18,6 @@ use scenarios::SCENARIOS;
 const REVISION: &str = "2025-11-25";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "until sessions, streams, prompts and resources are served"]
 async fn the_official_suite_finds_nothing_and_every_answer_is_a_good_one() {
     // given
     let bridge = serving_the_fixture().start().await;
@@ -104,7 +103,11 @@ async fn a_schema_of_2020_12_reaches_clients_as_it_was_written_and_is_enforced()
 }
 
 fn serving_the_fixture() -> Setup {
-    Bridge::http().auth_none().guests(&["fixture_conformance"], include_str!("../components/conformance/plugins.toml"))
+    Bridge::http()
+        .auth_none()
+        // `test_reconnection` takes one and a half of these.
+        .flag("--stream-hold-ms=1000")
+        .guests(&["fixture_conformance"], include_str!("../components/conformance/plugins.toml"))
 }
 
 fn suite() -> PathBuf {

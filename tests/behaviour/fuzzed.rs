@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 /// More than any of these small inputs may take, in an unoptimised build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Half of what a worker of the bridge has.
+const STACK_BYTES: usize = 1 << 20;
+
 fn replay(name: &str) {
     let target = target(name);
     let inputs = kept_inputs(target);
@@ -16,7 +19,9 @@ fn replay(name: &str) {
         eprintln!("{}", path.display());
         let bytes = std::fs::read(&path).unwrap();
         let started = Instant::now();
-        (target.run)(&bytes);
+        let run = target.run;
+        let ran = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || run(&bytes)).unwrap().join();
+        assert!(ran.is_ok(), "{} is not survived", path.display());
         assert!(started.elapsed() < PATIENCE, "{} took {:?}", path.display(), started.elapsed());
     }
 }

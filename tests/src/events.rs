@@ -101,6 +101,10 @@ pub fn messages(body: &str) -> Vec<Value> {
 
 fn parse(block: &str) -> Event {
     let mut event = Event::default();
+    // As clients do: a block without a line of data is no event.
+    if !block.lines().any(|line| line.starts_with("data")) {
+        return event;
+    }
     for line in block.lines() {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);

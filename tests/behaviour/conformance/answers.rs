@@ -53,14 +53,14 @@ fn expected() -> Vec<(&'static str, &'static str, Value)> {
         (
             "tools/call",
             "test_elicitation",
-            text(r#"User response: action=accept, content={"email":"test@example.com","username":"testuser"}"#),
+            text(r#"User response: action=accept, content={"username":"testuser","email":"test@example.com"}"#),
         ),
         (
             "tools/call",
             "test_elicitation_sep1034_defaults",
             text(concat!(
                 "Elicitation completed: action=accept, content=",
-                r#"{"age":25,"name":"Jane Smith","score":88,"status":"inactive","verified":false}"#
+                r#"{"name":"Jane Smith","age":25,"score":88,"status":"inactive","verified":false}"#
             )),
         ),
         (
@@ -68,8 +68,8 @@ fn expected() -> Vec<(&'static str, &'static str, Value)> {
             "test_elicitation_sep1330_enums",
             text(concat!(
                 "Elicitation completed: action=accept, content=",
-                r#"{"legacyEnum":"opt1","titledMulti":["value1","value2"],"titledSingle":"value1","#,
-                r#""untitledMulti":["option1","option2"],"untitledSingle":"option1"}"#
+                r#"{"untitledSingle":"option1","titledSingle":"value1","legacyEnum":"opt1","#,
+                r#""untitledMulti":["option1","option2"],"titledMulti":["value1","value2"]}"#
             )),
         ),
         ("prompts/get", "test_simple_prompt", json!({ "messages": [says("This is a simple prompt for testing.")] })),

@@ -55,8 +55,13 @@ impl Cost {
     }
 
     fn allows_size(&self, depth: usize, places: u64) -> bool {
-        let bound = self.by_depth[depth.min(self.by_depth.len() - 1)];
-        bound.evaluations.saturating_mul(places) <= MAX_EVALUATIONS && bound.open <= MAX_OPEN
+        self.by_depth[depth.min(self.by_depth.len() - 1)].allows(places)
+    }
+}
+
+impl Bound {
+    fn allows(self, places: u64) -> bool {
+        self.evaluations.saturating_mul(places) <= MAX_EVALUATIONS && self.open <= MAX_OPEN
     }
 }
 
@@ -99,7 +104,8 @@ fn bounds(graph: &Graph<'_>) -> Result<Vec<Bound>, String> {
         };
         let next: Vec<Bound> = (0..here.len()).map(deeper).collect();
         by_depth.push(next[Graph::ROOT]);
-        if next == last {
+        // Nothing changes any more, or no deeper value is allowed anyway.
+        if next == last || !next[Graph::ROOT].allows(1) {
             break;
         }
         last = next;

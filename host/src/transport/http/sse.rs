@@ -4,6 +4,7 @@
 //! come back, and with how long it should wait before. A connection may be ended before its stream: the client then
 //! reads on with `Last-Event-ID`. Source: MCP 2025-11-25, transports, sending messages, and SEP-1699.
 
+use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -20,8 +21,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// What this reader reads, for as long as `until` allows.
 pub fn response(reader: Reader, until: Option<Instant>) -> Response {
-    let prime = Event::default().id(event_id(&reader, reader.position())).retry(RETRY).data("");
-    let prime = futures::stream::once(async move { Ok::<_, Infallible>(prime) });
+    // Written by hand: clients drop an event that has no line of data at all, its id included.
+    let prime = format!("id: {}\nretry: {}\ndata: \n\n", event_id(&reader, reader.position()), RETRY.as_millis());
     let messages = futures::stream::unfold(reader, move |mut reader| async move {
         let next = async {
             match until {
@@ -31,10 +32,12 @@ pub fn response(reader: Reader, until: Option<Instant>) -> Response {
         };
         let message = next.await?;
         let event = Event::default().event("message").id(event_id(&reader, message.number)).data(&*message.text);
-        Some((Ok(event), reader))
+        Some((Ok::<_, Infallible>(event), reader))
     });
-    let stream = futures::StreamExt::chain(prime, messages);
-    let mut response = Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    let mut response = Sse::new(messages).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    let body = std::mem::take(response.body_mut()).into_data_stream();
+    let prime = futures::stream::once(async move { Ok(prime.into()) });
+    *response.body_mut() = Body::from_stream(futures::StreamExt::chain(prime, body));
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // nginx collects a reply before it passes it on, unless told not to.

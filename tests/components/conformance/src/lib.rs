@@ -25,19 +25,32 @@ macro_rules! fixture {
     };
 }
 
+mod asks;
 mod content;
+mod prompts;
+mod resources;
 mod schema;
 mod streams;
 
-cyberos_plugin_sdk::export_tools!(
-    content::SimpleText,
-    content::Image,
-    content::Audio,
-    content::EmbeddedResource,
-    content::MultipleContentTypes,
-    content::ErrorHandling,
-    schema::JsonSchema202012,
-    streams::WithLogging,
-    streams::WithProgress,
-    streams::Reconnection,
-);
+cyberos_plugin_sdk::export_plugin! {
+    tools: [
+        content::SimpleText,
+        content::Image,
+        content::Audio,
+        content::EmbeddedResource,
+        content::MultipleContentTypes,
+        content::ErrorHandling,
+        schema::JsonSchema202012,
+        streams::WithLogging,
+        streams::WithProgress,
+        streams::Reconnection,
+        asks::Sampling,
+        asks::Elicitation,
+        asks::ElicitationDefaults,
+        asks::ElicitationEnums,
+    ],
+    prompts: [prompts::Simple, prompts::WithArguments, prompts::WithEmbeddedResource, prompts::WithImage],
+    resources: [resources::StaticText, resources::StaticBinary, resources::Watched],
+    templates: [resources::Data],
+    completions: [prompts::WithArguments],
+}
