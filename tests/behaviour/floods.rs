@@ -2,6 +2,7 @@
 
 use bridge_tests::Bridge;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -69,4 +70,70 @@ async fn a_crowd_that_never_finishes_its_requests_is_cut_off_and_others_are_serv
         let ended = tokio::time::timeout(Duration::from_secs(30), crowd[nth].read_to_end(&mut rest)).await;
         assert!(ended.is_ok(), "number {nth} of the crowd is still connected");
     }
+}
+
+#[tokio::test]
+async fn a_crowd_that_says_nothing_does_not_cut_streams_that_are_read() {
+    // given
+    let bridge = Bridge::http().start().await;
+    let alice = bridge.caller("alice").in_session(json!({})).await;
+    let mut events = alice.listen(None).await;
+    events.next().await.unwrap();
+    // when: more sockets than places
+    let mut crowd = vec![];
+    for _ in 0..700 {
+        let connecting = TcpStream::connect(bridge.address());
+        let Ok(Ok(socket)) = tokio::time::timeout(Duration::from_secs(2), connecting).await else { break };
+        crowd.push(socket);
+    }
+    // then
+    assert!(events.next_within(Duration::from_millis(500)).await.is_err(), "the stream goes on");
+    assert_eq!(bridge.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_crowd_of_streams_does_not_keep_others_out() {
+    let bridge = Bridge::http().start().await;
+    let mallory = bridge.caller("mallory");
+    let mallory = mallory.clone().token(mallory.mint());
+    let mut streams = vec![];
+    for _ in 0..600 {
+        let stream = mallory.clone().in_session(json!({})).await.listen(None).await;
+        assert_eq!(stream.status, 200);
+        streams.push(stream);
+    }
+    let alice = bridge.caller("alice").in_session(json!({})).await;
+    alice.call("cyberos.cuo.list_personas", json!({})).await.structured();
+    let mut events = alice.listen(None).await;
+    assert!(events.next().await.is_some());
+    // and they do not hold up the end
+    bridge.signal(Signal::TERM);
+    assert!(bridge.exit_within(Duration::from_secs(4)).await.success());
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_a_task_are_bounded() {
+    // given: a batch of requests that wait, whose client may be gone
+    let bridge = Bridge::http().misbehaving_guest().start().await;
+    let (alice, bob) = (bridge.caller("alice"), bridge.caller("bob"));
+    let start = async |caller: &bridge_tests::caller::Caller<'_>, steps: u32| {
+        let created = caller.call_as_task("test.long_task", json!({ "steps": steps, "ms": 100 })).await;
+        created.result()["task"]["taskId"].as_str().unwrap().to_owned()
+    };
+    let task = start(&alice, 600).await;
+    let waits = (0..100).map(|_| alice.message("tasks/result", json!({ "taskId": task }))).collect::<Vec<_>>();
+    let waiting = alice.post(json!(waits).to_string().into_bytes());
+    let others = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        // then
+        alice.task_result(&task).await.assert_error("upstream_unavailable", "busy");
+        let his = start(&bob, 1).await;
+        assert_eq!(bob.task_result(&his).await.result()["structuredContent"]["steps_executed"], 1);
+        alice.task_cancel(&task).await.result();
+    };
+    let (answer, ()) = tokio::join!(waiting, others);
+    assert_eq!(answer.status, 200);
+    // and there is room again
+    let short = start(&alice, 1).await;
+    alice.task_result(&short).await.result();
 }

@@ -174,6 +174,59 @@ async fn requests_that_alternate_between_replicas_are_one_conversation() {
     assert_eq!(used.len(), 2, "both replicas were asked");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_of_any_size_is_read_at_the_other_replica() {
+    let pair = Pair::start().await;
+    let alice = pair.client(json!({})).await;
+    // A string of quotes takes many times its size on its way.
+    let text = "\"".repeat(200 << 10);
+    let big = alice.message("tools/call", json!({ "name": "test.echoes", "arguments": { "text": text } }));
+    let batch = json!([alice.message("tools/call", steps(3, 250)), big]);
+    let mut events = pair.at(&alice, &pair.first).open(&batch).await;
+    events.message().await;
+    let last = events.last_id.clone().unwrap();
+    drop(events);
+    let messages = pair.at(&alice, &pair.second).listen(Some(&last)).await.rest().await;
+    let answer = messages.iter().find(|message| message["id"] == big["id"]).expect("both answers");
+    assert_eq!(answer["result"]["structuredContent"]["text"], text.as_str());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_through_which_streams_are_read_ends_without_them() {
+    // given
+    let pair = Pair::start().await;
+    let alice = pair.client(json!({})).await;
+    let (here, there) = (pair.at(&alice, &pair.first), pair.at(&alice, &pair.second));
+    let mut listening = here.listen(None).await;
+    listening.next().await.unwrap();
+    let listened = listening.last_id.clone().unwrap();
+    drop(listening);
+    let mut through = there.listen(Some(&listened)).await;
+    assert_eq!(through.status, 200);
+    through.next().await.unwrap();
+    // when
+    pair.second.signal(rustix::process::Signal::TERM);
+    // then
+    assert!(pair.second.exit_within(Duration::from_secs(4)).await.success());
+    assert_eq!(through.next().await, None);
+    assert_eq!(here.listen(Some(&listened)).await.status, 200, "it is read on where it is");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_whose_replica_has_died_is_said_to_be_gone() {
+    let pair = Pair::start().await;
+    let alice = pair.client(json!({})).await;
+    let mut events = pair.at(&alice, &pair.first).open(&alice.message("tools/call", steps(100, 200))).await;
+    events.message().await;
+    let last = events.last_id.clone().unwrap();
+    pair.first.signal(rustix::process::Signal::KILL);
+    let there = pair.at(&alice, &pair.second);
+    let gone = there.listen(Some(&last)).await;
+    assert_eq!(gone.status, 400);
+    assert!(gone.text().await.contains("stream_not_found"));
+    there.request("ping", json!({})).await.result();
+}
+
 async fn eventually(mut is_so: impl AsyncFnMut() -> bool) {
     for _ in 0..100 {
         if is_so().await {

@@ -95,6 +95,61 @@ async fn a_session_that_was_opened_before_signing_in_goes_on_with_a_token() {
 }
 
 #[tokio::test]
+async fn a_session_that_several_adopted_is_ended_by_each_for_itself() {
+    let bridge = Bridge::http().start().await;
+    let opened = bridge.caller("alice").no_token().initialize().await;
+    let id = opened.headers["mcp-session-id"].to_str().unwrap();
+    let (alice, bob) = (bridge.caller("alice"), bridge.caller("bob"));
+    let (alice, bob) = (alice.header("mcp-session-id", id), bob.header("mcp-session-id", id));
+    assert_eq!(bob.ask("DELETE", &[], vec![]).await.status, 204);
+    assert_session_fault(&bob.post(ping()).await, 404);
+    assert_eq!(alice.post(ping()).await.status, 200, "whoever learned the id cannot end it for others");
+}
+
+#[tokio::test]
+async fn initialize_in_an_older_session_opens_a_new_one_each_time_and_leaves_the_older_one_alone() {
+    let bridge = Bridge::http().start().await;
+    let alice = bridge.caller("alice").in_session(json!({ "sampling": {} })).await;
+    let mut opened = std::collections::BTreeSet::new();
+    for _ in 0..3 {
+        let again = alice.initialize().await;
+        opened.insert(again.headers["mcp-session-id"].to_str().unwrap().to_owned());
+        let other = alice.post(ping()).await;
+        assert!(!other.headers.contains_key("mcp-session-id"), "only initialize tells an id: {other:?}");
+    }
+    assert_eq!(opened.len(), 3);
+    // and its client can still do what it said
+    let offers = Bridge::http().guests(&["guest_offers"], crate::questions::GRANTS).start().await;
+    let alice = offers.caller("alice").in_session(json!({ "elicitation": {} })).await;
+    alice.initialize().await;
+    let question = alice.open(&alice.message("tools/call", json!({ "name": "test.asks_form", "arguments": {} }))).await;
+    assert!(question.is_stream());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_hears_of_what_it_subscribes_to_however_many_sessions_come_and_go() {
+    // given: a session that listens, and then more sessions than a replica remembers, of anybody
+    let bridge = Bridge::http().guests(&["guest_offers"], crate::questions::GRANTS).start().await;
+    let alice = bridge.caller("alice").in_session(json!({})).await;
+    let uri = alice.request("resources/list", json!({})).await.result()["resources"][0]["uri"].clone();
+    let mut events = alice.listen(None).await;
+    events.next().await.unwrap();
+    let nobody = bridge.caller("nobody").no_token();
+    for _ in 0..206 {
+        let sessions = (0..50).map(|_| async {
+            let session = nobody.clone().in_session(json!({})).await;
+            assert_eq!(session.post(ping()).await.status, 200);
+        });
+        futures::future::join_all(sessions).await;
+    }
+    // when
+    alice.request("resources/subscribe", json!({ "uri": uri })).await.result();
+    alice.call("test.tells_updated", json!({ "uris": [uri] })).await.structured();
+    // then
+    assert_eq!(events.message().await["params"]["uri"], uri);
+}
+
+#[tokio::test]
 async fn the_log_level_is_the_sessions_own() {
     let bridge = Bridge::http().start().await;
     let alice = bridge.caller("alice").in_session(json!({})).await;

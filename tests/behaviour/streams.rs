@@ -96,6 +96,51 @@ async fn a_stream_is_read_on_by_its_own_client_only() {
 }
 
 #[tokio::test]
+async fn a_subject_that_is_spelled_like_anothers_session_is_somebody_else() {
+    // given
+    let bridge = Bridge::http().misbehaving_guest().start().await;
+    let alice = bridge.caller("alice").in_session(json!({})).await;
+    let id = alice.initialize().await.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    let alice = bridge.caller("alice").header("mcp-session-id", &id);
+    let call = alice.message("tools/call", steps(3, 200));
+    let mut events = alice.open(&call).await;
+    events.message().await;
+    let last = events.last_id.clone().unwrap();
+    for subject in [format!("alice/{id}"), format!("{id}/alice")] {
+        // when
+        let mallory = bridge.caller(&subject);
+        mallory.notify("notifications/cancelled", json!({ "requestId": call["id"] })).await;
+        // then
+        assert_eq!(mallory.listen(Some(&last)).await.status, 400, "{subject}");
+    }
+    assert_eq!(events.rest().await.last().unwrap()["result"]["structuredContent"]["steps_executed"], 3);
+}
+
+#[tokio::test]
+async fn a_session_that_is_opened_in_a_batch_is_told_though_the_answers_stream() {
+    let bridge = Bridge::http().misbehaving_guest().start().await;
+    let alice = bridge.caller("alice");
+    let client = json!({ "name": "batches", "version": "1" });
+    let opening = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+    let batch = json!([alice.message("tools/call", steps(2, 150)), alice.message("initialize", opening)]);
+    let mut events = alice.open(&batch).await;
+    assert!(events.is_stream() && events.headers.contains_key("mcp-session-id"), "{:?}", events.headers);
+    let answers = events.rest().await.iter().filter(|message| message.get("result").is_some()).count();
+    assert_eq!(answers, 2);
+}
+
+#[tokio::test]
+async fn a_batch_whose_requests_were_all_cancelled_has_no_answer() {
+    let bridge = Bridge::http().misbehaving_guest().start().await;
+    let alice = bridge.caller("alice");
+    let call = alice.message("tools/call", json!({ "name": "test.sleeps", "arguments": { "ms": 2_000 } }));
+    let params = json!({ "requestId": call["id"] });
+    let cancelling = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+    let answer = alice.post(json!([call, cancelling]).to_string().into_bytes()).await;
+    assert_eq!((answer.status, answer.text.as_str()), (202, ""));
+}
+
+#[tokio::test]
 async fn streams_of_one_client_do_not_mix() {
     let bridge = Bridge::http().misbehaving_guest().start().await;
     let alice = bridge.caller("alice").in_session(json!({})).await;

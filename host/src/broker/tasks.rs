@@ -79,6 +79,7 @@ pub struct Tasks {
     /// Fires when the process must end: tasks that run in it are stopped and failed.
     stop: CancellationToken,
     running: TaskTracker,
+    waiting: following::Waiting,
 }
 
 impl Tasks {
@@ -102,6 +103,7 @@ impl Tasks {
             claims: AtomicU64::new(0),
             stop: CancellationToken::new(),
             running: TaskTracker::new(),
+            waiting: following::Waiting::default(),
         })
     }
 

@@ -8,7 +8,9 @@ mod peer;
 mod server;
 mod v2025_11_25;
 
-pub use clients::{ClientSettings, Clients, Event, Reader, Session, SessionFault, Sink, Stream, StreamKind, Updates};
+pub use clients::{
+    ClientSettings, Clients, Event, Reader, Session, SessionFault, Sink, Stream, StreamKind, Updates, client_key,
+};
 pub use jsonrpc::{Answer, Message, RequestId, code as error_code, error_body, parse};
 pub use peer::{InFlight, Peer, PeerPolicy};
 pub use server::{Accepted, Protocol, ServerInfo, accept};

@@ -30,7 +30,8 @@ use crate::auth::{Caller, Identifier, Identity};
 use crate::error::{Error, Reason};
 use crate::model::{Trace, TraceId};
 use crate::protocol::{
-    Answer, Message, Peer, PeerPolicy, Protocol, Session, SessionFault, Sink, StreamKind, accept, error_body, parse,
+    Answer, Message, Peer, PeerPolicy, Protocol, Session, SessionFault, Sink, StreamKind, accept, client_key,
+    error_body, parse,
 };
 use headers::{Fault, traceparent};
 
@@ -93,7 +94,7 @@ impl HttpServer {
         let (draining, running) = (app.draining.clone(), app.running.clone());
         let connections = connections::accept(listener, app.router(), stop.clone(), &draining).await;
         running.close();
-        clients.streams.close_listening();
+        clients.close_listening();
         let mut ended = std::pin::pin!(async {
             connections.wait().await;
             // A call whose client has gone is on no connection, and its audit bracket is open.
@@ -264,13 +265,15 @@ impl App {
                 () = stream.begun() => (vec![], true),
             },
         };
-        if let Some(stream) = stream.filter(|_| streamed) {
-            return sse::response(stream.read_from(0), until);
-        }
         if !expects_answer {
             return StatusCode::ACCEPTED.into_response();
         }
-        let mut response = if batch {
+        let mut response = if let Some(stream) = stream.filter(|_| streamed) {
+            sse::response(stream.read_from(0), until)
+        } else if batch && answers.is_empty() {
+            // All of them were cancelled.
+            StatusCode::ACCEPTED.into_response()
+        } else if batch {
             let bodies: Vec<Value> = answers.into_iter().map(|a| a.body).collect();
             json_response(StatusCode::OK, &Value::Array(bodies))
         } else {
@@ -343,14 +346,6 @@ impl App {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
         response
-    }
-}
-
-/// Who a client is, to everything that is kept between its requests: another subject's session is another client.
-fn client_key(caller: &Caller, session: &Session) -> Arc<str> {
-    match session.id() {
-        Some(id) => format!("{}/{}/{id}", caller.tenant(), caller.subject()).into(),
-        None => format!("{}/{}", caller.tenant(), caller.subject()).into(),
     }
 }
 

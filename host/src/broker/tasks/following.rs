@@ -1,20 +1,25 @@
 //! Those who wait for a task: they learn of its changes, and are asked what it asks.
 
 use futures::future::BoxFuture;
+use std::collections::HashMap;
 use std::future::pending;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Tasks;
 use super::question::Question;
 use crate::error::{Error, Reason, Result};
-use crate::model::ClientPort;
+use crate::model::{ClientPort, TenantId};
 use crate::store::{TaskOwner, TaskQuestion, TaskRow};
 
 /// How long to wait for a change of the row before looking anyway.
 const LOOK: Duration = Duration::from_secs(5);
 /// Tries to hand an answer over, and the pause between them: nobody likes to be asked twice.
 const TRIES: u32 = 4;
+/// Requests of one subject that wait for tasks at once. Each looks at the store now and then, also when its client has
+/// long gone.
+const MOST_WAITING: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A question that is being put to one client. Dropping it withdraws the question.
@@ -22,6 +27,42 @@ struct Putting<'a> {
     id: String,
     /// `None` when it came to its end: one client is asked once.
     asking: Option<BoxFuture<'a, ()>>,
+}
+
+/// How many requests wait, by who sent them.
+#[derive(Default)]
+pub(super) struct Waiting(Mutex<HashMap<(TenantId, String), u32>>);
+
+struct Place<'a> {
+    waiting: &'a Waiting,
+    owner: &'a TaskOwner,
+}
+
+impl Waiting {
+    fn enter<'a>(&'a self, owner: &'a TaskOwner) -> Result<Place<'a>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = all.entry((owner.tenant, owner.subject.clone())).or_default();
+        if *count >= MOST_WAITING {
+            return Err(Error::new(Reason::Busy, format!("{MOST_WAITING} requests wait for tasks already."))
+                .hint("Ask with tasks/get, or wait for those that you have asked for.")
+                .with("retry_after_ms", 1_000));
+        }
+        *count += 1;
+        Ok(Place { waiting: self, owner })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut all = self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (self.owner.tenant, self.owner.subject.clone());
+        if let Some(count) = all.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&key);
+            }
+        }
+    }
 }
 
 impl Tasks {
@@ -35,10 +76,14 @@ impl Tasks {
         client: &ClientPort,
     ) -> Result<TaskRow> {
         let mut putting: Option<Putting<'_>> = None;
+        let mut place = None;
         loop {
             let row = self.get(owner, id).await?;
             if row.status.has_ended() {
                 return Ok(row);
+            }
+            if place.is_none() {
+                place = Some(self.waiting.enter(owner)?);
             }
             let open = row.question.as_ref().filter(|_| row.answer.is_none());
             if putting.as_ref().map(|putting| &putting.id) != open.map(|open| &open.id) {

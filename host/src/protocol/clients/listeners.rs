@@ -40,6 +40,12 @@ impl Listeners {
         }
     }
 
+    /// Nobody listens any more.
+    pub fn close(&self) {
+        let all = std::mem::take(&mut *self.lock());
+        all.values().for_each(|listener| listener.sink.close());
+    }
+
     /// False when this client does not listen here.
     pub fn tell(&self, key: &str, message: Value) -> bool {
         let listener = self.lock().get(key).cloned();

@@ -5,6 +5,7 @@
 
 mod asking;
 mod listeners;
+mod postage;
 mod replicas;
 mod sessions;
 mod streams;
@@ -20,11 +21,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::peer::{InFlight, Peer};
-use crate::auth::SessionIds;
+use crate::auth::{Caller, SessionIds};
 use crate::broker::Broker;
+use crate::model::TenantId;
 use crate::store::Store;
 use asking::Asking;
 use listeners::Listeners;
+use postage::Postage;
 use replicas::Follows;
 use sessions::Sessions;
 use streams::Streams;
@@ -46,6 +49,7 @@ pub struct Clients {
     pub sessions: Sessions,
     pub streams: Streams,
     follows: Follows,
+    postage: Postage,
     store: Arc<dyn Store>,
     broker: Arc<Broker>,
 }
@@ -59,6 +63,7 @@ impl Clients {
             sessions: Sessions::new(ids, store.clone()),
             streams: Streams::new(replica.clone()),
             follows: Follows::default(),
+            postage: Postage::default(),
             in_flight: InFlight::default(),
             replica,
             store,
@@ -79,8 +84,43 @@ impl Clients {
         self.listeners.remove(key);
     }
 
+    /// We go: nobody will be told anything any more, and what is read through us can be read through others. Streams of
+    /// requests that run here end with them.
+    pub fn close_listening(&self) {
+        self.streams.close_listening();
+        self.listeners.close();
+        self.follows.close();
+    }
+
     /// Is an answer of this client awaited?
     pub fn awaits(&self, key: &str) -> bool {
         self.asking.awaits(key)
+    }
+}
+
+/// Who a client is, to everything that is kept between its requests: another subject's session is another client.
+///
+/// The subject comes last: it is whatever an issuer says, and the others hold no slash.
+pub fn client_key(caller: &Caller, session: &Session) -> Arc<str> {
+    let session = session.id().map(|id| id.to_string());
+    format!("{}/{}/{}", caller.tenant(), session.as_deref().unwrap_or("-"), caller.subject()).into()
+}
+
+/// Is this the key of a client of this tenant's, that other replicas may know? A connection's is known here alone.
+fn is_of(key: &str, tenant: TenantId) -> bool {
+    key.split_once('/').is_some_and(|(owner, _)| owner == tenant.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_acts_for_clients_of_its_own_tenant_only() {
+        let (own, other) = (TenantId(uuid::Uuid::from_u128(7)), TenantId(uuid::Uuid::from_u128(8)));
+        let key = format!("{own}/-/alice");
+        assert!(is_of(&key, own));
+        assert!(!is_of(&key, other));
+        assert!(!is_of("stdio", own), "what is meant for one connection is no other process's to tell");
     }
 }

@@ -8,22 +8,29 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::asking::{Belongs, Outcome};
 use super::streams::{Reader, Sink, Stream, StreamKind};
-use super::{Clients, Session};
+use super::{Clients, Session, is_of};
 use crate::auth::Caller;
-use crate::error::Result;
+use crate::error::{Reason, Result};
 use crate::model::{LogLevel, TenantId};
 use crate::protocol::jsonrpc::RequestId;
 use crate::store::{Letter, Post};
 
 /// How long the replica that holds a stream may take to say so.
 const FOLLOW_TIME: Duration = Duration::from_secs(3);
+/// How long one connection reads another replica's stream before its client is asked to come back: should that replica be
+/// gone, the client learns of it then.
+const FOLLOW_HOLD: Duration = Duration::from_secs(60);
+/// How long the replica that holds the stream goes on, should the other one be gone.
+const FOLLOWED_HOLD: Duration = Duration::from_secs(90);
+/// Of an event in one letter; as a string in JSON it may take twice that, and a letter has at most 1 MiB.
+const PART_BYTES: usize = 256 << 10;
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -71,6 +78,9 @@ enum Word {
         follower: String,
         number: u64,
         text: String,
+        /// Another part of the same event follows.
+        #[serde(default)]
+        more: bool,
     },
     End {
         follower: String,
@@ -92,6 +102,34 @@ pub(super) struct Follows {
 struct Followed {
     stream: Arc<Stream>,
     found: Option<oneshot::Sender<bool>>,
+    /// The parts of an event that have come.
+    parts: String,
+}
+
+impl Follows {
+    /// What is read through us ends here.
+    pub fn close(&self) {
+        lock(&self.ours).values().for_each(|followed| followed.stream.close());
+    }
+}
+
+impl Word {
+    /// The client that it speaks for.
+    fn key(&self) -> Option<&str> {
+        match self {
+            Word::Answer { key, .. }
+            | Word::Cancel { key, .. }
+            | Word::Tell { key, .. }
+            | Word::Listening { key }
+            | Word::Follow { key, .. } => Some(key),
+            Word::Updated { .. }
+            | Word::Session { .. }
+            | Word::Following { .. }
+            | Word::Event { .. }
+            | Word::End { .. }
+            | Word::Unfollow { .. } => None,
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -108,10 +146,16 @@ impl Clients {
         while let Some(post) = letters.recv().await {
             match post {
                 Post::Letter(letter) => match serde_json::from_value(letter.body.clone()) {
+                    Ok(word) if Word::key(&word).is_some_and(|key| !is_of(key, letter.tenant)) => {
+                        tracing::warn!(from = letter.from, "a letter about another tenant's client was dropped");
+                    }
                     Ok(word) => self.act(&letter, word).await,
                     Err(error) => tracing::warn!(%error, from = letter.from, "a letter of another version was dropped"),
                 },
-                Post::Missed => self.sessions.forget_all(),
+                Post::Missed => {
+                    let clients = self.clone();
+                    tokio::spawn(async move { clients.sessions.refresh_all().await });
+                }
             }
         }
     }
@@ -142,9 +186,12 @@ impl Clients {
                     let _ = waiting.send(found);
                 }
             }
-            Word::Event { follower, number, text } => {
-                let stream = lock(&self.follows.ours).get(&follower).map(|followed| followed.stream.clone());
-                if let Some(stream) = stream {
+            Word::Event { follower, number, text, more } => {
+                let whole = lock(&self.follows.ours).get_mut(&follower).and_then(|followed| {
+                    followed.parts.push_str(&text);
+                    (!more).then(|| (followed.stream.clone(), std::mem::take(&mut followed.parts)))
+                });
+                if let Some((stream, text)) = whole {
                     stream.push_numbered(number, text.into());
                 }
             }
@@ -164,14 +211,18 @@ impl Clients {
     }
 
     async fn write(&self, to: Option<String>, tenant: TenantId, word: &Word) {
-        if !self.store.replicas() {
-            return;
+        if let Err(error) = self.try_write(to, tenant, word).await {
+            tracing::warn!(?error, "another replica could not be reached");
+        }
+    }
+
+    async fn try_write(&self, to: Option<String>, tenant: TenantId, word: &Word) -> Result<()> {
+        if !self.store.replicas() || word.key().is_some_and(|key| !is_of(key, tenant)) {
+            return Ok(());
         }
         let body = serde_json::to_value(word).expect("words are JSON");
         let letter = Letter { to, from: self.replica.to_string(), tenant, body };
-        if let Err(error) = self.store.send_letter(&letter).await {
-            tracing::warn!(?error, "another replica could not be reached");
-        }
+        self.store.send_letter(&letter).await
     }
 
     /// A client has answered a question of ours, or of another replica's.
@@ -180,12 +231,26 @@ impl Clients {
         match self.asking.settle(key, id, outcome.clone()) {
             Belongs::Here => {}
             Belongs::To(replica) => {
-                let (result, error) = match outcome {
-                    Ok(result) => (Some(result), None),
-                    Err(error) => (None, Some(error)),
+                let word = |outcome: Outcome| {
+                    let (result, error) = match outcome {
+                        Ok(result) => (Some(result), None),
+                        Err(error) => (None, Some(error)),
+                    };
+                    Word::Answer { key: key.to_owned(), id: id.to_owned(), result, error }
                 };
-                let word = Word::Answer { key: key.to_owned(), id: id.to_owned(), result, error };
-                self.write(Some(replica), tenant, &word).await;
+                let bytes = outcome.as_ref().map_or_else(Value::to_string, Value::to_string).len();
+                if !self.pays(tenant, bytes) {
+                    return;
+                }
+                match self.try_write(Some(replica.clone()), tenant, &word(outcome)).await {
+                    // Whoever asked should not have to wait for what cannot come.
+                    Err(error) if error.reason() == Reason::PayloadTooLarge => {
+                        let error = serde_json::json!({ "code": -32603, "message": "The answer is over 1 MiB." });
+                        self.write(Some(replica), tenant, &word(Err(error))).await;
+                    }
+                    Err(error) => tracing::warn!(?error, "an answer could not be passed on"),
+                    Ok(()) => {}
+                }
             }
             Belongs::Nowhere => tracing::debug!(%id, "a response to no request of ours"),
         }
@@ -193,7 +258,7 @@ impl Clients {
 
     /// A client cancels a request of its own, wherever it runs.
     pub async fn cancelled(&self, tenant: TenantId, key: &Arc<str>, id: &RequestId, session: &Session) {
-        if !self.in_flight.cancel(key, id) && !session.is_connection() {
+        if !self.in_flight.cancel(key, id) && !session.is_connection() && self.pays(tenant, 0) {
             self.write(None, tenant, &Word::Cancel { key: key.to_string(), id: id.to_json() }).await;
         }
     }
@@ -239,7 +304,7 @@ impl Clients {
     }
 
     async fn session_changed(&self, tenant: TenantId, session: &Session) {
-        if let Some(id) = session.id() {
+        if let Some(id) = session.place() {
             self.write(None, tenant, &Word::Session { id }).await;
         }
     }
@@ -264,15 +329,19 @@ impl Clients {
             return Some(stream.read_from(after));
         }
         let holder = self.streams.held_elsewhere(id).filter(|_| self.store.replicas())?.to_owned();
+        if !self.pays(tenant, 0) {
+            return None;
+        }
         let follower = Uuid::new_v4().to_string();
         let stream = self.streams.mirror(key.clone(), id, after);
         let (found, answer) = oneshot::channel();
-        lock(&self.follows.ours).insert(follower.clone(), Followed { stream: stream.clone(), found: Some(found) });
+        lock(&self.follows.ours)
+            .insert(follower.clone(), Followed { stream: stream.clone(), found: Some(found), parts: String::new() });
         let leave = Leave { clients: self.clone(), tenant, holder: holder.clone(), follower: follower.clone() };
         let key = key.to_string();
         self.write(Some(holder), tenant, &Word::Follow { follower, stream: id.to_owned(), after, key }).await;
         match tokio::time::timeout(FOLLOW_TIME, answer).await {
-            Ok(Ok(true)) => Some(stream.read_from(after).holding(leave)),
+            Ok(Ok(true)) => Some(stream.read_from(after).holding(leave).until(Instant::now() + FOLLOW_HOLD)),
             _ => None,
         }
     }
@@ -294,15 +363,30 @@ impl Clients {
         lock(&self.follows.theirs).insert(follower.clone(), left.clone());
         let clients = self.clone();
         tokio::spawn(async move {
-            let mut reader = stream.read_from(after);
-            while let Some(Some(event)) = left.run_until_cancelled(reader.next()).await {
-                let (number, text) = (event.number, event.text.to_string());
-                let word = Word::Event { follower: follower.clone(), number, text };
-                clients.write(Some(from.clone()), tenant, &word).await;
+            let mut reader = stream.read_from(after).until(Instant::now() + FOLLOWED_HOLD);
+            'reading: while let Some(Some(event)) = left.run_until_cancelled(reader.next()).await {
+                for (text, more) in parts(&event.text) {
+                    let word =
+                        Word::Event { follower: follower.clone(), number: event.number, text: text.into(), more };
+                    // A reader that misses one must not get the next: it comes back and asks for what it misses.
+                    if let Err(error) = clients.try_write(Some(from.clone()), tenant, &word).await {
+                        tracing::warn!(?error, "a stream could not be passed on");
+                        break 'reading;
+                    }
+                }
             }
             lock(&clients.follows.theirs).remove(&follower);
             clients.write(Some(from), tenant, &Word::End { follower }).await;
         });
+    }
+
+    /// May this tenant's clients have one more letter written?
+    fn pays(&self, tenant: TenantId, bytes: usize) -> bool {
+        let pays = !self.store.replicas() || self.postage.pay(tenant, bytes, Instant::now());
+        if !pays {
+            tracing::warn!(%tenant, "clients have too much passed on to other servers; it was dropped");
+        }
+        pays
     }
 
     fn tell_subscribers(&self, tenant: TenantId, uri: &str) {
@@ -335,5 +419,34 @@ impl Drop for Leave {
         let (clients, tenant, holder) = (self.clients.clone(), self.tenant, self.holder.clone());
         let word = Word::Unfollow { follower: self.follower.clone() };
         tokio::spawn(async move { clients.write(Some(holder), tenant, &word).await });
+    }
+}
+
+/// An event in letters, and whether another one follows.
+fn parts(text: &str) -> Vec<(&str, bool)> {
+    let (mut parts, mut rest) = (vec![], text);
+    while rest.len() > PART_BYTES {
+        let (part, after) = rest.split_at(rest.floor_char_boundary(PART_BYTES));
+        parts.push((part, true));
+        rest = after;
+    }
+    parts.push((rest, false));
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::MAX_LETTER_BYTES;
+
+    #[test]
+    fn an_event_of_any_size_goes_into_letters_and_comes_out_whole() {
+        for text in ["{}".to_owned(), serde_json::json!("\"\\é\n".repeat(300 << 10)).to_string()] {
+            let parts = parts(&text);
+            assert_eq!(parts.iter().map(|(part, _)| *part).collect::<String>(), text);
+            assert!(parts.iter().rev().skip(1).all(|(_, more)| *more) && !parts.last().unwrap().1);
+            let longest = parts.iter().map(|(part, _)| serde_json::json!(part).to_string().len()).max().unwrap();
+            assert!(longest < MAX_LETTER_BYTES - 1_024, "{longest}");
+        }
     }
 }

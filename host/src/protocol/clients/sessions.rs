@@ -4,6 +4,7 @@
 //! its log level, its subscriptions) is in the store, and read from there once by every replica that meets it. Over stdio
 //! the connection is the session. Source: design section 6, sessions; MCP 2025-11-25, session management.
 
+use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use uuid::Uuid;
@@ -26,21 +27,33 @@ pub struct Sessions {
 
 /// One client's session; cheap to clone.
 #[derive(Clone)]
-pub struct Session(Arc<Inner>);
+pub struct Session {
+    inner: Arc<Inner>,
+    /// The session that this request opened; not shared with other requests.
+    opened: Arc<OnceLock<OpenSession>>,
+}
 
 struct Inner {
     kind: Kind,
     facts: Mutex<ClientFacts>,
-    state: Mutex<SessionState>,
-    /// The session that a request without one opened.
-    opened: OnceLock<OpenSession>,
+    kept: Mutex<Kept>,
+}
+
+/// What we know of the store's word on a session.
+#[derive(Default)]
+struct Kept {
+    state: SessionState,
+    /// It was read since the last change that we heard of.
+    fresh: bool,
+    /// Changes that we heard of, so that what was read before one is not taken for the newest.
+    heard: u64,
 }
 
 enum Kind {
     /// A connection that lasts.
     Connection,
     /// An id that came with a request.
-    Stored { tenant: TenantId, open: OpenSession },
+    Stored { tenant: TenantId, place: Uuid, open: OpenSession },
     /// A request that belongs to none.
     None,
 }
@@ -54,51 +67,77 @@ pub enum SessionFault {
 }
 
 impl Session {
-    fn new(kind: Kind, facts: ClientFacts, state: SessionState) -> Session {
-        let (facts, state) = (Mutex::new(facts), Mutex::new(state));
-        Session(Arc::new(Inner { kind, facts, state, opened: OnceLock::new() }))
+    fn new(kind: Kind, facts: ClientFacts) -> Session {
+        let inner = Inner { kind, facts: Mutex::new(facts), kept: Mutex::default() };
+        Session { inner: Arc::new(inner), opened: Arc::default() }
     }
 
     /// Of a connection that lasts as long as its client.
     pub fn of_connection() -> Session {
-        Session::new(Kind::Connection, ClientFacts::default(), SessionState::default())
+        Session::new(Kind::Connection, ClientFacts::default())
     }
 
     /// Of a request that names no session.
     pub fn none() -> Session {
-        Session::new(Kind::None, ClientFacts::default(), SessionState::default())
+        Session::new(Kind::None, ClientFacts::default())
     }
 
     pub fn id(&self) -> Option<Uuid> {
-        match &self.0.kind {
+        match &self.inner.kind {
             Kind::Stored { open, .. } => Some(open.id),
+            Kind::Connection | Kind::None => None,
+        }
+    }
+
+    /// Under which the store has what it changed.
+    pub(super) fn place(&self) -> Option<Uuid> {
+        match &self.inner.kind {
+            Kind::Stored { place, .. } => Some(*place),
             Kind::Connection | Kind::None => None,
         }
     }
 
     /// The session that `initialize` opened on this request, for the transport to tell.
     pub fn opened(&self) -> Option<Uuid> {
-        self.0.opened.get().map(|open| open.id)
+        self.opened.get().map(|open| open.id)
     }
 
     pub fn facts(&self) -> ClientFacts {
-        *lock(&self.0.facts)
+        *lock(&self.inner.facts)
     }
 
     pub fn log_level(&self) -> LogLevel {
-        lock(&self.0.state).log_level.unwrap_or(DEFAULT_LOG_LEVEL)
+        lock(&self.inner.kept).state.log_level.unwrap_or(DEFAULT_LOG_LEVEL)
     }
 
     pub fn subscribes_to(&self, uri: &str) -> bool {
-        lock(&self.0.state).subscriptions.contains(uri)
+        lock(&self.inner.kept).state.subscriptions.contains(uri)
     }
 
     pub fn is_connection(&self) -> bool {
-        matches!(self.0.kind, Kind::Connection)
+        matches!(self.inner.kind, Kind::Connection)
     }
 
     fn has_ended(&self) -> bool {
-        lock(&self.0.state).ended
+        lock(&self.inner.kept).state.ended
+    }
+
+    fn change(&self, apply: impl FnOnce(&mut SessionState)) {
+        let mut kept = lock(&self.inner.kept);
+        kept.heard += 1;
+        apply(&mut kept.state);
+    }
+
+    /// What we know may be out of date.
+    fn doubt(&self) {
+        let mut kept = lock(&self.inner.kept);
+        kept.heard += 1;
+        kept.fresh = false;
+    }
+
+    /// Somebody beside `remembered` has it: a listener, or a request that is being answered.
+    fn is_used(&self) -> bool {
+        Arc::strong_count(&self.inner) > 1
     }
 }
 
@@ -113,14 +152,14 @@ impl Sessions {
 
     /// `initialize`: over HTTP a new id is made, on a connection the facts are kept.
     pub fn open(&self, caller: &Caller, session: &Session, facts: ClientFacts) {
-        match session.0.kind {
-            Kind::Connection => {}
-            Kind::Stored { .. } | Kind::None => {
-                // A second `initialize` in one batch opens nothing more.
-                let _ = session.0.opened.set(self.ids.mint(caller, facts));
-            }
+        if !session.is_connection() {
+            // A second `initialize` in one batch opens nothing more.
+            let _ = session.opened.set(self.ids.mint(caller, facts));
         }
-        *lock(&session.0.facts) = facts;
+        // What an older session's client said of itself is in its id, and others use it, too.
+        if session.id().is_none() {
+            *lock(&session.inner.facts) = facts;
+        }
     }
 
     /// The session that this text names, if it is this caller's and still stands.
@@ -129,40 +168,54 @@ impl Sessions {
             BadSessionId::NotAnId => SessionFault::NotAnId,
             BadSessionId::Unknown => SessionFault::Unknown,
         })?;
-        let place = (caller.tenant(), open.id);
-        let known = lock(&self.remembered).get(&place).cloned();
-        let session = match known {
-            Some(session) => session,
-            None => {
-                let state = self.store.session_state(caller.tenant(), open.id).await;
-                let state = state.map_err(SessionFault::Unavailable)?.unwrap_or_default();
-                let kind = Kind::Stored { tenant: caller.tenant(), open };
-                let session = Session::new(kind, open.facts, state);
-                let mut remembered = lock(&self.remembered);
-                if remembered.len() >= REMEMBERED {
-                    remembered.clear();
-                }
-                remembered.entry(place).or_insert(session).clone()
+        let (tenant, place) = (caller.tenant(), self.ids.place(&open, caller));
+        let session = {
+            let mut remembered = lock(&self.remembered);
+            if remembered.len() >= REMEMBERED && !remembered.contains_key(&(tenant, place)) {
+                // Not those in use: a change has to reach whoever holds them.
+                remembered.retain(|_, session| session.is_used());
             }
+            let new = || Session::new(Kind::Stored { tenant, place, open }, open.facts);
+            let Session { inner, .. } = remembered.entry((tenant, place)).or_insert_with(new);
+            Session { inner: inner.clone(), opened: Arc::default() }
         };
+        self.read(&session, tenant, place).await.map_err(SessionFault::Unavailable)?;
         match session.has_ended() {
             true => Err(SessionFault::Unknown),
             false => Ok(session),
         }
     }
 
-    pub async fn set_log_level(&self, session: &Session, level: LogLevel) -> Result<()> {
-        if let Some((tenant, open)) = stored(session)? {
-            self.store.set_log_level(tenant, open.id, level, open.expires_at).await?;
+    /// Read what the store says, unless we know. What changes meanwhile is not overwritten with what was read before.
+    async fn read(&self, session: &Session, tenant: TenantId, place: Uuid) -> Result<()> {
+        loop {
+            let heard = {
+                let kept = lock(&session.inner.kept);
+                if kept.fresh {
+                    return Ok(());
+                }
+                kept.heard
+            };
+            let state = self.store.session_state(tenant, place).await?.unwrap_or_default();
+            let mut kept = lock(&session.inner.kept);
+            if kept.heard == heard {
+                (kept.state, kept.fresh) = (state, true);
+            }
         }
-        lock(&session.0.state).log_level = Some(level);
+    }
+
+    pub async fn set_log_level(&self, session: &Session, level: LogLevel) -> Result<()> {
+        if let Some((tenant, place, ends)) = stored(session)? {
+            self.store.set_log_level(tenant, place, level, ends).await?;
+        }
+        session.change(|state| state.log_level = Some(level));
         Ok(())
     }
 
     pub async fn subscribe(&self, session: &Session, uri: &str) -> Result<()> {
         match stored(session)? {
-            Some((tenant, open)) => self.store.subscribe(tenant, open.id, uri, open.expires_at).await?,
-            None if lock(&session.0.state).subscriptions.len() >= MAX_SUBSCRIPTIONS as usize => {
+            Some((tenant, place, ends)) => self.store.subscribe(tenant, place, uri, ends).await?,
+            None if lock(&session.inner.kept).state.subscriptions.len() >= MAX_SUBSCRIPTIONS as usize => {
                 return Err(Error::new(
                     Reason::Busy,
                     format!("A session has at most {MAX_SUBSCRIPTIONS} subscriptions."),
@@ -171,47 +224,56 @@ impl Sessions {
             }
             None => {}
         }
-        lock(&session.0.state).subscriptions.insert(uri.to_owned());
+        session.change(|state| state.subscriptions.extend([uri.to_owned()]));
         Ok(())
     }
 
     pub async fn unsubscribe(&self, session: &Session, uri: &str) -> Result<()> {
-        if let Some((tenant, open)) = stored(session)? {
-            self.store.unsubscribe(tenant, open.id, uri).await?;
+        if let Some((tenant, place, _)) = stored(session)? {
+            self.store.unsubscribe(tenant, place, uri).await?;
         }
-        lock(&session.0.state).subscriptions.remove(uri);
+        session.change(|state| state.subscriptions.retain(|held| held != uri));
         Ok(())
     }
 
     pub async fn end(&self, session: &Session) -> Result<()> {
-        if let Some((tenant, open)) = stored(session)? {
-            self.store.end_session(tenant, open.id, open.expires_at).await?;
+        if let Some((tenant, place, ends)) = stored(session)? {
+            self.store.end_session(tenant, place, ends).await?;
         }
-        lock(&session.0.state).ended = true;
+        session.change(|state| state.ended = true);
         Ok(())
     }
 
     /// Another replica changed it: what we have is read anew. Whoever holds it sees the change, too.
-    pub async fn refresh(&self, tenant: TenantId, id: Uuid) {
-        let known = lock(&self.remembered).get(&(tenant, id)).cloned();
+    pub async fn refresh(&self, tenant: TenantId, place: Uuid) {
+        let known = lock(&self.remembered).get(&(tenant, place)).cloned();
         let Some(session) = known else { return };
-        match self.store.session_state(tenant, id).await {
-            Ok(state) => *lock(&session.0.state) = state.unwrap_or_default(),
-            Err(_) => self.forget_all(),
+        session.doubt();
+        // Else the next request that names it reads it.
+        if let Err(error) = self.read(&session, tenant, place).await {
+            tracing::warn!(?error, "what a session changed could not be read");
         }
     }
 
-    /// Changes may have been missed.
-    pub fn forget_all(&self) {
-        lock(&self.remembered).clear();
+    /// Changes may have been missed: what is in use is read anew, the rest when it is asked for.
+    pub async fn refresh_all(&self) {
+        let used: Vec<_> = {
+            let mut remembered = lock(&self.remembered);
+            remembered.retain(|_, session| session.is_used());
+            remembered.values().for_each(Session::doubt);
+            remembered.keys().copied().collect()
+        };
+        for (tenant, place) in used {
+            self.refresh(tenant, place).await;
+        }
     }
 }
 
 /// `None` for a connection, whose state lives and dies with it.
-fn stored(session: &Session) -> Result<Option<(TenantId, OpenSession)>> {
-    match session.0.kind {
+fn stored(session: &Session) -> Result<Option<(TenantId, Uuid, Timestamp)>> {
+    match session.inner.kind {
         Kind::Connection => Ok(None),
-        Kind::Stored { tenant, open } => Ok(Some((tenant, open))),
+        Kind::Stored { tenant, place, open } => Ok(Some((tenant, place, open.expires_at))),
         Kind::None => Err(Error::new(Reason::InvalidRequest, "This method needs a session.")
             .hint("Send initialize first, then pass the Mcp-Session-Id of its answer.")),
     }

@@ -6,7 +6,8 @@
 //! longest. Source: MCP 2025-11-25, transports, resumability and redelivery.
 
 use serde_json::Value;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -27,6 +28,11 @@ const KEPT_BYTES: usize = 1 << 20;
 const KEPT_FOR: Duration = Duration::from_secs(120);
 /// Streams that can be resumed at once. Beyond that a stream works, and ends with its connection.
 const MOST_STREAMS: usize = 4_096;
+/// Of them, those of one subject. Beyond that its oldest one that nobody reads is forgotten, so that no subject can keep
+/// the others from resuming theirs.
+const MOST_OF_ONE: usize = 256;
+/// What all streams together keep. Beyond that those that have ended and are not read are forgotten, oldest first.
+const MOST_BYTES: usize = 64 << 20;
 /// How often forgotten streams are looked for, at most.
 const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 
@@ -36,11 +42,17 @@ pub struct Streams(Arc<Registry>);
 struct Registry {
     replica: Arc<str>,
     known: Mutex<Known>,
+    /// That all streams keep.
+    bytes: AtomicUsize,
 }
 
 struct Known {
     by_id: HashMap<Arc<str>, Arc<Stream>>,
+    /// The same streams, oldest first.
+    by_owner: HashMap<Box<str>, VecDeque<Arc<str>>>,
     swept: Instant,
+    /// Last looked for streams to forget in vain, for want of memory.
+    relieved: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +70,8 @@ pub struct Stream {
     kind: StreamKind,
     /// `<replica>-<random>`; made when there is something to number.
     id: OnceLock<Arc<str>>,
+    /// It can be found by its id.
+    known: AtomicBool,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -85,8 +99,9 @@ pub struct Event {
 
 impl Streams {
     pub(super) fn new(replica: Arc<str>) -> Self {
-        let known = Mutex::new(Known { by_id: HashMap::new(), swept: Instant::now() });
-        Streams(Arc::new(Registry { replica, known }))
+        let (by_id, by_owner) = (HashMap::new(), HashMap::new());
+        let known = Mutex::new(Known { by_id, by_owner, swept: Instant::now(), relieved: None });
+        Streams(Arc::new(Registry { replica, known, bytes: AtomicUsize::new(0) }))
     }
 
     /// A new stream, known under an id as soon as it carries something.
@@ -96,6 +111,7 @@ impl Streams {
             key,
             kind,
             id: OnceLock::new(),
+            known: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Notify::new(),
         })
@@ -139,15 +155,88 @@ impl Registry {
 
     fn add(&self, id: Arc<str>, stream: Arc<Stream>) {
         let mut known = self.lock();
-        if known.swept.elapsed() >= SWEEP_PAUSE || known.by_id.len() >= MOST_STREAMS {
+        if known.swept.elapsed() >= SWEEP_PAUSE {
             known.swept = Instant::now();
-            known.by_id.retain(|_, stream| !stream.is_forgotten());
+            known.retain(|_, stream| !stream.is_forgotten());
         }
-        if known.by_id.len() < MOST_STREAMS {
+        if known.by_id.len() < MOST_STREAMS && known.has_room_for(owner(&stream.key)) {
+            stream.known.store(true, Ordering::Release);
+            known.by_owner.entry(owner(&stream.key)).or_default().push_back(id.clone());
             known.by_id.insert(id, stream);
         } else {
-            tracing::warn!(most = MOST_STREAMS, "too many streams: this one cannot be resumed");
+            tracing::warn!("too many streams: this one cannot be resumed");
         }
+    }
+
+    fn count(&self, before: usize, after: usize) {
+        if after >= before {
+            self.bytes.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            self.bytes.fetch_sub(before - after, Ordering::Relaxed);
+        }
+    }
+
+    /// Forget what nobody reads when too much is kept. Never called with a stream locked.
+    fn relieve(&self) {
+        let too_much = || self.bytes.load(Ordering::Relaxed).saturating_sub(MOST_BYTES);
+        if too_much() == 0 {
+            return;
+        }
+        let mut known = self.lock();
+        if known.relieved.is_some_and(|at| at.elapsed() < SWEEP_PAUSE) {
+            return;
+        }
+        let spare = known.by_id.iter().filter_map(|(id, stream)| {
+            let state = stream.lock();
+            (state.ended && state.readers == 0).then(|| (state.touched, state.kept_bytes, id.clone()))
+        });
+        let mut spare: Vec<_> = spare.collect();
+        spare.sort();
+        // A little more than is needed, so that the next message does not begin anew.
+        let (needed, mut freed, mut forgotten) = (too_much() + MOST_BYTES / 8, 0, HashSet::new());
+        for (_, bytes, id) in spare {
+            if freed < needed {
+                freed += bytes;
+                forgotten.insert(id);
+            }
+        }
+        known.relieved = forgotten.is_empty().then(Instant::now);
+        tracing::warn!(count = forgotten.len(), "streams keep too much: the oldest are forgotten");
+        known.retain(|id, _| !forgotten.contains(id));
+    }
+}
+
+impl Known {
+    fn retain(&mut self, keeps: impl Fn(&Arc<str>, &Stream) -> bool) {
+        let Known { by_id, by_owner, .. } = self;
+        by_id.retain(|id, stream| keeps(id, stream));
+        by_owner.retain(|_, ids| {
+            ids.retain(|id| by_id.contains_key(id));
+            !ids.is_empty()
+        });
+    }
+
+    /// Make room when this owner has as many as it may.
+    fn has_room_for(&mut self, owner: Box<str>) -> bool {
+        let Some(ids) = self.by_owner.get_mut(&owner).filter(|ids| ids.len() >= MOST_OF_ONE) else { return true };
+        let by_id = &self.by_id;
+        let Some(at) = ids.iter().position(|id| by_id.get(id).is_none_or(|stream| stream.is_spare())) else {
+            return false;
+        };
+        let oldest = ids.remove(at).and_then(|id| self.by_id.remove(&id));
+        if let Some(oldest) = oldest {
+            oldest.close();
+        }
+        true
+    }
+}
+
+/// The subject behind a client key, whatever its session.
+fn owner(key: &str) -> Box<str> {
+    let mut parts = key.splitn(3, '/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(tenant), Some(_), Some(subject)) => format!("{tenant}/{subject}").into(),
+        _ => key.into(),
     }
 }
 
@@ -169,23 +258,31 @@ impl Stream {
     /// Add a message. False when the stream has ended.
     pub fn push(&self, message: &Value) -> bool {
         let text: Arc<str> = message.to_string().into();
-        let mut state = self.lock();
+        let state = self.lock();
         if state.ended {
             return false;
         }
-        state.add(text);
+        self.keep(state, [text]);
+        true
+    }
+
+    fn keep(&self, mut state: MutexGuard<'_, State>, texts: impl IntoIterator<Item = Arc<str>>) {
+        let before = state.kept_bytes;
+        texts.into_iter().for_each(|text| state.add(text));
+        let after = state.kept_bytes;
         drop(state);
         self.changed.notify_waiters();
-        true
+        if let Some(registry) = self.registry.upgrade() {
+            registry.count(before, after);
+            registry.relieve();
+        }
     }
 
     /// Add a message to a mirrored stream under the number that it has there.
     pub(super) fn push_numbered(&self, number: u64, text: Arc<str>) {
         let mut state = self.lock();
         state.last = number.saturating_sub(1);
-        state.add(text);
-        drop(state);
-        self.changed.notify_waiters();
+        self.keep(state, [text]);
     }
 
     /// End. When the stream has carried anything before, `last` comes last and the answer is true; else it ends empty,
@@ -194,11 +291,8 @@ impl Stream {
         let mut state = self.lock();
         let began = state.last > 0;
         state.ended = true;
-        if began {
-            last().iter().for_each(|answer| state.add(answer.to_string().into()));
-        }
-        drop(state);
-        self.changed.notify_waiters();
+        let last = if began { last() } else { vec![] };
+        self.keep(state, last.iter().map(|answer| answer.to_string().into()));
         began
     }
 
@@ -215,7 +309,7 @@ impl Stream {
         let number = state.reader;
         drop(state);
         self.changed.notify_waiters();
-        Reader { stream: self.clone(), number, after, held: None }
+        Reader { stream: self.clone(), number, after, held: None, until: None }
     }
 
     async fn wait<T>(&self, ready: impl Fn(&State) -> Option<T>) -> T {
@@ -228,6 +322,12 @@ impl Stream {
             }
             changed.await;
         }
+    }
+
+    /// Nobody reads it, and nothing that runs fills it.
+    fn is_spare(&self) -> bool {
+        let state = self.lock();
+        state.readers == 0 && (state.ended || self.kind == StreamKind::Listening)
     }
 
     fn is_forgotten(&self) -> bool {
@@ -254,7 +354,16 @@ impl Sink for Stream {
         self.changed.notify_waiters();
     }
     fn is_open(&self) -> bool {
-        !self.lock().ended
+        // One that nobody comes back to is left as if it had said so.
+        !self.is_forgotten() && !self.lock().ended
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(registry) = self.registry.upgrade() {
+            registry.count(self.lock().kept_bytes, 0);
+        }
     }
 }
 
@@ -278,6 +387,7 @@ pub struct Reader {
     after: u64,
     /// Dropped with the reader.
     held: Option<Box<dyn Send + Sync>>,
+    until: Option<Instant>,
 }
 
 impl Reader {
@@ -286,8 +396,21 @@ impl Reader {
         self
     }
 
-    /// The next message. `None` when there will be no more, or another reader has taken over.
+    /// Reads no longer than this.
+    pub(super) fn until(mut self, until: Instant) -> Reader {
+        self.until = Some(until);
+        self
+    }
+
+    /// The next message. `None` when there will be no more, another reader has taken over, or its time is over.
     pub async fn next(&mut self) -> Option<Event> {
+        match self.until {
+            Some(until) => tokio::time::timeout_at(until.into(), self.read()).await.ok().flatten(),
+            None => self.read().await,
+        }
+    }
+
+    async fn read(&mut self) -> Option<Event> {
         let (number, after) = (self.number, self.after);
         let event = self
             .stream
@@ -322,6 +445,9 @@ impl Drop for Reader {
         let mut state = self.stream.lock();
         state.readers -= 1;
         state.touched = Some(Instant::now());
+        // Nobody can come back to it.
+        let is_left = state.readers == 0 && !self.stream.known.load(Ordering::Acquire);
+        state.ended |= is_left && self.stream.kind == StreamKind::Listening;
     }
 }
 
@@ -375,6 +501,65 @@ mod tests {
         stream.finish(|| vec![json!("y".repeat(2 * KEPT_BYTES))]);
         let state = stream.lock();
         assert_eq!((state.kept.len(), state.last), (1, 1_001));
+    }
+
+    #[test]
+    fn one_subject_cannot_keep_others_from_resuming_and_all_together_keep_only_so_much() {
+        let streams = streams();
+        let listen = |key: String| {
+            let stream = streams.open(key.into(), StreamKind::Listening);
+            stream.id();
+            drop(stream.read_from(0));
+            stream
+        };
+        let first = listen("tenant/1/mallory".into());
+        for session in 0..10_000 {
+            listen(format!("tenant/{session}/mallory"));
+        }
+        assert_eq!(streams.count(), MOST_OF_ONE);
+        assert!(!first.is_open(), "a listener that is forgotten is left");
+        let alice = listen("tenant/1/alice".into());
+        assert!(streams.find(&alice.id(), "tenant/1/alice").is_some());
+        // and what has ended is kept as long as there is room
+        let begun = streams.open("tenant/-/carol".into(), StreamKind::Request);
+        begun.id();
+        begun.push(&json!(1));
+        for n in 0..200 {
+            let stream = streams.open("tenant/-/bob".into(), StreamKind::Request);
+            stream.id();
+            stream.push(&json!(n));
+            stream.finish(|| vec![json!("y".repeat(1 << 20))]);
+        }
+        assert!(streams.0.bytes.load(Ordering::Relaxed) <= MOST_BYTES + (2 << 20));
+        assert!(streams.find(&begun.id(), "tenant/-/carol").is_some(), "what runs is not forgotten");
+        drop((first, alice, begun));
+        streams.0.lock().retain(|_, _| false);
+        assert_eq!(streams.0.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_listener_that_cannot_come_back_is_left_with_its_connection() {
+        let streams = streams();
+        let held: Vec<_> = (0..=MOST_OF_ONE)
+            .map(|session| {
+                let stream = streams.open(format!("tenant/{session}/alice").into(), StreamKind::Listening);
+                stream.id();
+                (stream.read_from(0), stream)
+            })
+            .collect();
+        let (known, unknown) = (&held[0].1.clone(), &held[MOST_OF_ONE].1.clone());
+        assert!(unknown.is_open());
+        drop(held);
+        assert!(known.is_open() && !unknown.is_open());
+    }
+
+    #[tokio::test]
+    async fn a_reader_with_a_bound_leaves_in_time() {
+        let stream = streams().open("alice".into(), StreamKind::Request);
+        let mut reader = stream.read_from(0).until(Instant::now() + Duration::from_millis(20));
+        stream.push(&json!(1));
+        assert!(reader.next().await.is_some());
+        assert!(reader.next().await.is_none());
     }
 
     #[test]

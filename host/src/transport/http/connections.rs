@@ -5,6 +5,8 @@
 //! whoever has waited longest with nothing to answer.
 
 use axum::Router;
+use axum::http::header;
+use axum::response::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -80,7 +82,7 @@ async fn serve(socket: TcpStream, router: Router, seat: Seat, stop: Cancellation
         async move {
             seat.is_busy();
             let response = router.oneshot(request).await;
-            seat.is_waiting();
+            seat.is_waiting(response.as_ref().is_ok_and(streams));
             response
         }
     });
@@ -103,14 +105,19 @@ async fn serve(socket: TcpStream, router: Router, seat: Seat, stop: Cancellation
     }
 }
 
-/// Connections that have nothing to answer, longest first.
+fn streams(response: &Response) -> bool {
+    response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream")
+}
+
+/// Connections that have nothing to answer, longest first; behind them those that carry a stream, because somebody reads
+/// it. But they have their turn: else whoever opened enough streams would keep all places.
 #[derive(Default)]
 struct Crowd(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
     next: u64,
-    tokens: BTreeMap<u64, CancellationToken>,
+    tokens: BTreeMap<(bool, u64), CancellationToken>,
 }
 
 impl Crowd {
@@ -131,20 +138,20 @@ struct Seat {
     crowd: Arc<Crowd>,
     sent_away: CancellationToken,
     /// Its number among those who wait; of the past while it is busy.
-    number: Mutex<u64>,
+    number: Mutex<(bool, u64)>,
 }
 
 impl Seat {
     fn take(crowd: &Arc<Crowd>) -> Seat {
-        let seat = Seat { crowd: crowd.clone(), sent_away: CancellationToken::new(), number: Mutex::new(0) };
-        seat.is_waiting();
+        let seat = Seat { crowd: crowd.clone(), sent_away: CancellationToken::new(), number: Mutex::default() };
+        seat.is_waiting(false);
         seat
     }
 
-    fn is_waiting(&self) {
+    fn is_waiting(&self, streams: bool) {
         let mut waiting = self.crowd.lock();
         waiting.next += 1;
-        let number = waiting.next;
+        let number = (streams, waiting.next);
         waiting.tokens.insert(number, self.sent_away.clone());
         *self.number.lock().unwrap_or_else(PoisonError::into_inner) = number;
     }

@@ -20,7 +20,8 @@ pub fn traceparent(headers: &HeaderMap) -> Option<&str> {
 
 /// Of a message that is posted.
 pub fn check_post(headers: &HeaderMap) -> Result<(), Fault> {
-    let is_json = text(headers, header::CONTENT_TYPE.as_str())
+    let is_json = only(headers, header::CONTENT_TYPE.as_str())
+        .and_then(Result::ok)
         .is_some_and(|t| t.split(';').next().is_some_and(|t| t.trim().eq_ignore_ascii_case("application/json")));
     if !is_json {
         return Err((
@@ -50,7 +51,7 @@ pub fn check_get(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 pub fn check_version(headers: &HeaderMap) -> Result<(), Fault> {
-    match headers.get(VERSION).map(|v| v.to_str()) {
+    match only(headers, VERSION) {
         None | Some(Ok(REVISION)) => Ok(()),
         Some(_) => Err((
             StatusCode::BAD_REQUEST,
@@ -68,20 +69,14 @@ pub fn accepts_stream(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ACCEPT) && accepts(headers, "text", "event-stream")
 }
 
-/// The session id as sent. Two of them are an attempt to be read in two ways.
+/// The session id as sent.
 pub fn session(headers: &HeaderMap) -> Result<Option<&str>, ()> {
-    let mut all = headers.get_all(SESSION).iter();
-    match (all.next(), all.next()) {
-        (None, _) => Ok(None),
-        (Some(one), None) => one.to_str().map(Some).map_err(|_| ()),
-        (Some(_), Some(_)) => Err(()),
-    }
+    only(headers, SESSION).transpose()
 }
 
 /// `<stream>/<number>`: the last message that the client has read.
 pub fn last_event(headers: &HeaderMap) -> Option<Result<(&str, u64), ()>> {
-    let id = headers.get(LAST_EVENT)?;
-    Some(id.to_str().ok().and_then(read_event_id).ok_or(()))
+    Some(only(headers, LAST_EVENT)?.and_then(|id| read_event_id(id).ok_or(())))
 }
 
 pub fn read_event_id(id: &str) -> Option<(&str, u64)> {
@@ -103,8 +98,11 @@ fn accepts(headers: &HeaderMap, kind: &str, subtype: &str) -> bool {
     })
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name).and_then(|v| v.to_str().ok())
+/// A header that can be there once. Two of them are an attempt to be read in two ways.
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<Result<&'a str, ()>> {
+    let mut all = headers.get_all(name).iter();
+    let first = all.next()?;
+    Some(if all.next().is_some() { Err(()) } else { first.to_str().map_err(drop) })
 }
 
 #[cfg(test)]
@@ -124,6 +122,20 @@ mod tests {
         assert!(!accepts_stream(&HeaderMap::new()));
         assert!(check_get(&accept("application/json")).is_err());
         assert!(check_get(&accept("Text/Event-Stream;q=0.5")).is_ok());
+    }
+
+    #[test]
+    fn what_can_be_said_once_is_refused_when_it_is_said_twice() {
+        let twice = |name: &'static str, first: &'static str, second: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.append(name, HeaderValue::from_static(first));
+            headers.append(name, HeaderValue::from_static(second));
+            headers
+        };
+        assert!(check_version(&twice(VERSION, REVISION, "1999-01-01")).is_err());
+        assert!(check_post(&twice("content-type", "application/json", "text/plain")).is_err());
+        assert_eq!(last_event(&twice(LAST_EVENT, "0a1b-ff/17", "0a1b-ff/1")), Some(Err(())));
+        assert_eq!(session(&twice(SESSION, "a", "b")), Err(()));
     }
 
     #[test]

@@ -7,11 +7,11 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 
-use super::{App, Fault, client_key, fault, headers, sse};
+use super::{App, Fault, fault, headers, sse};
 use crate::auth::Caller;
 use crate::error::{Error, Reason};
 use crate::model::TraceId;
-use crate::protocol::Session;
+use crate::protocol::{Session, client_key};
 
 impl App {
     pub(super) async fn listen(&self, parts: &Parts) -> Response {
