@@ -1,8 +1,8 @@
 //! Sessions: what a client said at `initialize` and asked for since.
 //!
 //! A session over HTTP is its id, which says everything that was fixed at its start; only what was changed later (its end,
-//! its log level, its subscriptions) is in the store, and read from there once by every replica that meets it. Over stdio
-//! the connection is the session. Source: design section 6, sessions; MCP 2025-11-25, session management.
+//! its log level, its subscriptions) is in the store. A bridge that has it to itself reads that once, replicas with every
+//! request. Over stdio the connection is the session. Source: design section 6, sessions; MCP 2025-11-25, session management.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -132,10 +132,14 @@ impl Sessions {
         let place = (caller.tenant(), open.id);
         let known = lock(&self.remembered).get(&place).cloned();
         let session = match known {
-            Some(session) => session,
+            Some(session) if !self.store.replicas() => session,
+            // What a client changed at one replica holds at the next one with its next request: letters may be slower.
+            Some(session) => {
+                *lock(&session.0.state) = self.state(place).await?;
+                session
+            }
             None => {
-                let state = self.store.session_state(caller.tenant(), open.id).await;
-                let state = state.map_err(SessionFault::Unavailable)?.unwrap_or_default();
+                let state = self.state(place).await?;
                 let kind = Kind::Stored { tenant: caller.tenant(), open };
                 let session = Session::new(kind, open.facts, state);
                 let mut remembered = lock(&self.remembered);
@@ -149,6 +153,11 @@ impl Sessions {
             true => Err(SessionFault::Unknown),
             false => Ok(session),
         }
+    }
+
+    async fn state(&self, (tenant, id): (TenantId, Uuid)) -> Result<SessionState, SessionFault> {
+        let state = self.store.session_state(tenant, id).await;
+        state.map(Option::unwrap_or_default).map_err(SessionFault::Unavailable)
     }
 
     pub async fn set_log_level(&self, session: &Session, level: LogLevel) -> Result<()> {
