@@ -2,6 +2,8 @@
 //! what it promises. `make fuzz` looks for inputs that do; `tests/behaviour/fuzzed.rs` replays the seeds and everything
 //! that was ever found.
 
+mod entry;
+
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -102,6 +104,9 @@ pub const TARGETS: &[Target] = &[
             r#""a""#,
         ],
     },
+    entry::HTTP,
+    entry::SESSION_IDS,
+    entry::EVENT_IDS,
 ];
 
 pub fn target(name: &str) -> &'static Target {
