@@ -3,6 +3,7 @@
 //! that was ever found.
 
 mod entry;
+mod requests;
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -104,7 +105,7 @@ pub const TARGETS: &[Target] = &[
             r#""a""#,
         ],
     },
-    entry::HTTP,
+    requests::TARGET,
     entry::SESSION_IDS,
     entry::EVENT_IDS,
 ];
