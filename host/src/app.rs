@@ -130,6 +130,7 @@ impl Bridge {
             ttl: Duration::from_secs(settings.args.task_ttl_seconds),
             max_open: settings.args.max_open_tasks,
             lease: Duration::from_secs(settings.args.task_lease_seconds),
+            ask_timeout: Duration::from_secs(settings.args.ask_timeout_seconds),
         };
         let launcher = match home {
             TaskHome::Here => TaskLauncher::InProcess,
@@ -255,8 +256,8 @@ fn server_info() -> ServerInfo {
         title: TITLE,
         version: VERSION,
         instructions: "Tools of CyberOS: ask `cyberos.cuo.route` which persona and workflow fit a request, run it with \
-            `cyberos.cuo.execute_workflow` and follow the returned task with tasks/get until it has ended. Destructive tools need \
-            the user's confirmation. Every call is recorded in the tenant's audit log."
+            `cyberos.cuo.execute_workflow` and follow the returned task with tasks/get until it has ended; while it is \
+            input_required, tasks/result asks the user. Destructive tools need the user's confirmation. Every call is recorded in the tenant's audit log."
             .into(),
     }
 }
@@ -504,6 +505,7 @@ pub fn worker_arguments(settings: &Settings) -> Vec<String> {
     pass("plugins-file", path(&args.plugins_file));
     pass("pagemap-scan", (args.pagemap_scan == PagemapScanArg::Off).then(|| "off".into()));
     pass("otlp-endpoint", args.otlp_endpoint.clone());
+    pass("ask-timeout-seconds", Some(args.ask_timeout_seconds.to_string()));
     pass("task-lease-seconds", Some(args.task_lease_seconds.to_string()));
     pass("log", Some(args.log.clone()));
     arguments

@@ -42,8 +42,10 @@ CREATE TABLE audit (
     chain_anchor    TEXT    NOT NULL,
     idempotency_key TEXT,
     ship            INTEGER NOT NULL,
+    -- With a rowid: rows are written at the end of the table, and a full page is left alone; a tree in key order would
+    -- rewrite its neighbours, too.
     PRIMARY KEY (tenant_id, seq)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE UNIQUE INDEX audit_keys ON audit (tenant_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 

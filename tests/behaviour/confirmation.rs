@@ -51,7 +51,9 @@ async fn a_confirmation_works_once_and_for_exactly_this_call(setup: Setup) {
     alice.call_with(TOOL, note("that"), with(&token)).await.assert_error(invalid.0, invalid.1);
     let other_tool = alice.confirmation("cyberos.memory.read_audit", &note("this"));
     alice.call_with(TOOL, note("this"), with(&other_tool)).await.assert_error(invalid.0, invalid.1);
-    let forged = format!("{}A", &token[..token.len() - 1]);
+    // One token in four ends with the letter that would be put there.
+    let other = if token.ends_with('A') { 'Q' } else { 'A' };
+    let forged = format!("{}{other}", &token[..token.len() - 1]);
     alice.call_with(TOOL, note("this"), with(&forged)).await.assert_error(invalid.0, invalid.1);
     alice
         .call_with(TOOL, note("this"), json!({ "cyberos/confirmation_token": 7 }))

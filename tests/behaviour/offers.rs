@@ -434,25 +434,3 @@ async fn what_was_asked_for_is_counted_and_leaves_no_audit_row() {
     let (tenant, _) = alice.identity();
     assert!(bridge.audit(tenant).await.is_empty(), "only tool calls are audited");
 }
-
-#[tokio::test]
-async fn what_another_plugin_offers_cannot_be_taken() {
-    // given: components whose one good prompt, resource or template is there already
-    let taken = ["takes_prompt", "takes_resource", "takes_template"];
-    let grants = taken.map(|name| format!("[plugins.{}]\nany_tool_name = true\n", name.replace('_', "-"))).concat();
-    let setup = Bridge::stdio().guests(&["guest_offers"], &format!("{GRANTS}{grants}"));
-    for name in taken {
-        let built = bridge_tests::setup::target().join(format!("plugins/wasm32-wasip2/component/examples/{name}.wasm"));
-        fs::copy(built, setup.home().join(format!("plugins/{name}.wasm"))).unwrap();
-    }
-    // when
-    let bridge = setup.start().await;
-    // then: the newcomers are refused as a whole
-    for name in taken {
-        let line = bridge.logged(&format!("plugin {}: ", name.replace('_', "-"))).await;
-        assert!(line.contains("is offered by plugin guest-offers"), "{line}");
-    }
-    let alice = bridge.caller("alice");
-    alice.call("cyberos.test.takes_prompt", json!({})).await.assert_error("input_validation", "tool_not_found");
-    ask(&alice, "resources/read", json!({ "uri": "test://pixel" })).await.result();
-}

@@ -31,6 +31,10 @@ const REFUSED: &[(&str, &str, &[&str])] = &[
     ("lists_schema_remote", "bad_tool", &["inputSchema"]),
     ("lists_contradiction", "bad_tool", &["read-only"]),
     ("lists_script_icon", "bad_tool", &["icons"]),
+];
+
+/// The same for what is offered beside tools.
+const REFUSED_OFFERS: &[(&str, &str, &[&str])] = &[
     ("prompt_foreign_name", "bad_offer", &["prompt name review", "`any_tool_name = true`"]),
     ("prompt_bad_name", "bad_offer", &["two words", "not 1 to 64 characters"]),
     ("prompt_http_icon", "bad_offer", &["cyberos.test.prompt", "icons", "https"]),
@@ -53,23 +57,32 @@ fn built(path: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn what_may_not_be_served_is_refused_with_its_reason() {
+    refused(REFUSED, &["not_granted", "not_offered", "wrong_world", "no_tools", "bad_tool"]).await;
+}
+
+#[tokio::test]
+async fn an_offer_that_may_not_be_served_is_refused_with_its_reason() {
+    refused(REFUSED_OFFERS, &["bad_offer"]).await;
+}
+
+async fn refused(components: &[(&str, &str, &[&str])], words: &[&str]) {
     // given: a good component among them
     let setup = Bridge::http().guests(&["fixture_echo"], "[plugins.lists-look-alikes]\nany_tool_name = true\n");
-    for (component, _, _) in REFUSED {
+    for (component, _, _) in components {
         put(&setup, &format!("{component}.wasm"), built(&format!("examples/{component}.wasm")));
     }
     // when
     let bridge = setup.start().await;
     // then
-    for (component, _, says) in REFUSED {
+    for (component, _, says) in components {
         let line = bridge.logged(&format!("plugin {}: ", component.replace('_', "-"))).await;
         for text in *says {
             assert!(line.contains(text), "{component}: {text:?} is not said in {line}");
         }
     }
     let metrics = bridge.get("/metrics").await.text;
-    for word in ["not_granted", "not_offered", "wrong_world", "no_tools", "bad_tool", "bad_offer"] {
-        let expected = REFUSED.iter().filter(|(_, why, _)| *why == word).count();
+    for word in words {
+        let expected = components.iter().filter(|(_, why, _)| why == word).count();
         let counted = metrics.lines().find(|line| {
             line.starts_with("cyberos_bridge_plugins_rejected_total") && line.contains(&format!("why=\"{word}\""))
         });
@@ -128,4 +141,26 @@ async fn what_is_no_component_is_refused_whatever_its_name() {
 fn files(directory: PathBuf, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.extension().is_some_and(|e| e == extension)).collect()
+}
+
+#[tokio::test]
+async fn what_another_plugin_offers_cannot_be_taken() {
+    // given: components whose one good prompt, resource or template is there already
+    let taken = ["takes_prompt", "takes_resource", "takes_template"];
+    let grants = taken.map(|name| format!("[plugins.{}]\nany_tool_name = true\n", name.replace('_', "-"))).concat();
+    let offers = "[plugins.guest-offers]\nany_tool_name = true\nelicit = true\nsample = true\n";
+    let setup = Bridge::stdio().guests(&["guest_offers"], &format!("{offers}{grants}"));
+    for name in taken {
+        put(&setup, &format!("{name}.wasm"), built(&format!("examples/{name}.wasm")));
+    }
+    // when
+    let bridge = setup.start().await;
+    // then: the newcomers are refused as a whole
+    for name in taken {
+        let line = bridge.logged(&format!("plugin {}: ", name.replace('_', "-"))).await;
+        assert!(line.contains("is offered by plugin guest-offers"), "{line}");
+    }
+    let alice = bridge.caller("alice");
+    alice.call("cyberos.test.takes_prompt", json!({})).await.assert_error("input_validation", "tool_not_found");
+    alice.request("resources/read", json!({ "uri": "test://pixel" })).await.result();
 }

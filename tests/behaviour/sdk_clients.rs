@@ -1,7 +1,7 @@
 //! The official SDKs as clients: what they make of us, over both transports. `scripts/need-clients` installs them.
 
 use bridge_tests::setup::target;
-use bridge_tests::{Bridge, Setup};
+use bridge_tests::{Bridge, Recorder, Setup};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,40 +10,103 @@ use tokio::process::Command;
 #[tokio::test]
 async fn the_typescript_sdk_over_stdio() {
     let setup = Bridge::stdio();
-    check(&talk(typescript(), started_by_the_client(&setup)).await);
+    check(&talk(typescript("client.mjs"), started_by_the_client(&setup)).await);
 }
 
 #[tokio::test]
 async fn the_typescript_sdk_over_http() {
     let bridge = Bridge::http().start().await;
-    check(&talk(typescript(), served(&bridge)).await);
+    check(&talk(typescript("client.mjs"), served(&bridge)).await);
 }
 
 #[tokio::test]
 async fn the_python_sdk_over_stdio() {
     let setup = Bridge::stdio();
-    check(&talk(python(), started_by_the_client(&setup)).await);
+    check(&talk(python("client.py"), started_by_the_client(&setup)).await);
 }
 
 #[tokio::test]
 async fn the_python_sdk_over_http() {
     let bridge = Bridge::http().start().await;
-    check(&talk(python(), served(&bridge)).await);
+    check(&talk(python("client.py"), served(&bridge)).await);
 }
 
-fn typescript() -> Command {
-    let script = clients().join("ts/client.mjs");
+#[tokio::test]
+async fn the_typescript_sdk_is_asked_and_told_over_stdio() {
+    check_asked(&talk(typescript("asked.mjs"), started_by_the_client(&asking(Bridge::stdio()))).await);
+}
+
+#[tokio::test]
+async fn the_typescript_sdk_is_asked_and_told_over_http() {
+    let bridge = asking(Bridge::http()).start().await;
+    check_asked(&talk(typescript("asked.mjs"), served(&bridge)).await);
+}
+
+#[tokio::test]
+async fn the_python_sdk_is_asked_and_told_over_stdio() {
+    check_asked(&talk(python("asked.py"), started_by_the_client(&asking(Bridge::stdio()))).await);
+}
+
+#[tokio::test]
+async fn the_python_sdk_is_asked_and_told_over_http() {
+    let bridge = asking(Bridge::http()).start().await;
+    check_asked(&talk(python("asked.py"), served(&bridge)).await);
+}
+
+/// Each request goes to the next of two bridges on one Postgres, as a load balancer without sticky sessions sends it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_sdks_through_two_replicas() {
+    let setup = asking(Bridge::http().postgres().await);
+    let (first, second) = futures::join!(setup.start(), setup.start());
+    let proxy = Recorder::before(&[first.address(), second.address()]).await;
+    let place = || {
+        let url = format!("http://{}/mcp", proxy.address);
+        json!({ "transport": "http", "url": url, "token": first.caller("alice").mint() })
+    };
+    check_asked(&talk(typescript("asked.mjs"), place()).await);
+    check_asked(&talk(python("asked.py"), place()).await);
+    for client in [typescript("client.mjs"), python("client.py")] {
+        let seen = talk(client, place()).await;
+        assert_eq!(seen["result"]["steps_executed"], 2, "{seen:#}");
+        assert_eq!((&seen["handle"], &seen["plain"]["status"]), (&json!("running"), &json!("completed")), "{seen:#}");
+    }
+    let used: std::collections::BTreeSet<usize> = proxy.exchanges().iter().map(|exchange| exchange.bridge).collect();
+    assert_eq!(used.len(), 2, "both were asked");
+}
+
+fn asking(setup: Setup) -> Setup {
+    let grants = format!("{}[plugins.guest-misbehaves]\nany_tool_name = true\n", crate::questions::GRANTS);
+    setup.guests(&["guest_offers", "guest_misbehaves"], &grants)
+}
+
+#[track_caller]
+fn check_asked(seen: &Value) {
+    assert_eq!(seen["form"]["answer"], "accept", "{seen:#}");
+    assert!(seen["form"]["says"].as_str().unwrap().contains("Huế"), "{seen:#}");
+    assert!(seen["model"]["says"].as_str().unwrap().contains("You asked: Why?"), "{seen:#}");
+    assert_eq!(seen["logs"], json!(["error"]), "{seen:#}");
+    let progress: Vec<i64> = seen["progress"].as_array().unwrap().iter().map(|n| n.as_f64().unwrap() as i64).collect();
+    assert_eq!((progress, &seen["steps"]["steps_executed"]), (vec![1, 2, 3], &json!(3)), "{seen:#}");
+    assert_eq!(seen["cancelled"], "cancelled", "{seen:#}");
+    assert_eq!(seen["updated"], json!([seen["subscribed"]]), "{seen:#}");
+    // A destructive call, which the user confirmed in a form.
+    assert!(seen["confirmed"]["seq"].as_i64().unwrap() > 0, "{seen:#}");
+    assert_eq!(seen["questions"].as_array().unwrap().last().unwrap(), &json!(["confirm"]), "{seen:#}");
+}
+
+fn typescript(script: &str) -> Command {
+    let script = clients().join("ts").join(script);
     assert!(clients().join("ts/node_modules").is_dir(), "the TypeScript SDK is missing: run scripts/need-clients");
     let mut command = Command::new("node");
     command.arg(script);
     command
 }
 
-fn python() -> Command {
+fn python(script: &str) -> Command {
     let python = target().join("clients-venv/bin/python");
     assert!(python.is_file(), "the Python SDK is missing: run scripts/need-clients");
     let mut command = Command::new(python);
-    command.arg(clients().join("python/client.py"));
+    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(clients().join("python").join(script));
     command
 }
 

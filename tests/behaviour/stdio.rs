@@ -3,7 +3,12 @@
 use bridge_tests::Bridge;
 use bridge_tests::reply::assert_complete;
 use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
 
 fn ping(id: impl Into<Value>) -> Value {
     json!({ "jsonrpc": "2.0", "id": id.into(), "method": "ping" })
@@ -186,4 +191,41 @@ async fn progress_reaches_the_client_that_asked_for_it() {
         values.push(note["params"]["progress"].as_f64().unwrap());
     }
     assert!(values.len() >= 2 && values.is_sorted(), "{values:?}");
+}
+
+/// Node.js gives its children sockets; a script may give files, or one pipe for everything.
+#[tokio::test]
+async fn sockets_files_and_a_pipe_for_everything_serve_as_well() {
+    let lines = format!("{}\n{}\n", ping(1), ping(2));
+    let answered = |text: &str| (1..=2).all(|id| text.contains(&format!("\"id\":{id},\"result\":{{}}")));
+    // given a socket in each direction
+    let (mut to_bridge, input) = UnixStream::pair().unwrap();
+    let (mut from_bridge, output) = UnixStream::pair().unwrap();
+    let setup = Bridge::stdio();
+    let mut command = setup.command();
+    let mut bridge = command.stdin(OwnedFd::from(input)).stdout(OwnedFd::from(output)).spawn().unwrap();
+    drop(command);
+    to_bridge.write_all(lines.as_bytes()).unwrap();
+    drop(to_bridge);
+    let text = tokio::task::spawn_blocking(move || std::io::read_to_string(&mut from_bridge).unwrap()).await.unwrap();
+    assert!(answered(&text), "{text}");
+    assert!(bridge.wait().await.unwrap().success());
+    // given files
+    let setup = Bridge::stdio();
+    let (asked, said) = (setup.home().join("asked"), setup.home().join("said"));
+    std::fs::write(&asked, &lines).unwrap();
+    let (asked, output) = (File::open(asked).unwrap(), File::create(&said).unwrap());
+    assert!(setup.command().stdin(asked).stdout(output).status().await.unwrap().success());
+    let text = std::fs::read_to_string(said).unwrap();
+    assert!(answered(&text), "{text}");
+    // given one pipe for answers and log
+    let (mut both, output) = std::io::pipe().unwrap();
+    let setup = Bridge::stdio();
+    let mut command = setup.command();
+    let mut bridge = command.stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap();
+    drop(command);
+    bridge.stdin.take().unwrap().write_all(lines.as_bytes()).await.unwrap();
+    let text = tokio::task::spawn_blocking(move || std::io::read_to_string(&mut both).unwrap()).await.unwrap();
+    assert!(answered(&text), "{text}");
+    assert!(bridge.wait().await.unwrap().success());
 }

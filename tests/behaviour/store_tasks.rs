@@ -198,23 +198,26 @@ async fn a_task_asks_its_owner_and_goes_on(t: TestStore) {
     let asked = row().await;
     assert_eq!((asked.status, asked.question, asked.answer), (TaskStatus::InputRequired, Some(question.clone()), None));
     assert_eq!(t.store.renew_task(tenant, id, &me, LEASE, None).await.unwrap(), Some(TaskStatus::InputRequired));
-    assert_eq!(t.store.set_running(tenant, id, &worker("other"), task.timeout_at).await.unwrap(), None);
+    assert_eq!(t.store.set_running(tenant, id, &worker("other"), task.timeout_at, None).await.unwrap(), None);
     // and when it is answered, and the worker takes the answer
     let answer = json!({ "action": "accept", "content": { "name": "\u{0} Ada" } });
     assert!(t.store.answer_task(&task.owner, id, &question.id, &answer).await.unwrap());
     assert_eq!(row().await.answer, Some(answer));
     let later = task.timeout_at + Duration::from_secs(7200);
-    assert_eq!(t.store.set_running(tenant, id, &me, later).await.unwrap(), Some(TaskStatus::Running));
+    let call = json!({ "confirmation": "elicited" });
+    assert_eq!(t.store.set_running(tenant, id, &me, later, Some(&call)).await.unwrap(), Some(TaskStatus::Running));
     // then it runs on, has its time, and nothing of what was said is left
     let running = row().await;
     assert_eq!((running.status, running.question, running.answer), (TaskStatus::Running, None, None));
+    assert_eq!(running.call, call);
     assert_eq!(running.timeout_at.as_microsecond(), later.as_microsecond());
     assert!(running.created_at + running.ttl >= running.timeout_at, "a task is kept as long as it may run");
     // and once it ended, it does not ask again
     assert!(t.store.finish_task(tenant, id, None, &done("ok")).await.unwrap());
     let late = t.store.set_input_required(tenant, id, &me, &question).await.unwrap();
     assert_eq!((late, row().await.question), (Some(TaskStatus::Completed), None));
-    assert_eq!(t.store.set_running(tenant, id, &me, task.timeout_at).await.unwrap(), Some(TaskStatus::Completed));
+    let late = t.store.set_running(tenant, id, &me, task.timeout_at, Some(&json!({}))).await.unwrap();
+    assert_eq!((late, row().await.call), (Some(TaskStatus::Completed), call));
     assert_eq!(row().await.timeout_at.as_microsecond(), later.as_microsecond());
 }
 

@@ -106,13 +106,13 @@ impl Bridge {
 
     /// Any HTTP request. Bodies are JSON unless a header says otherwise.
     pub async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
-        let response = self.open(method, path, headers, body).await;
+        let response = self.open(method, &self.url(path), headers, body).await;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Answer { status, headers, text: response.text().await.expect("a whole answer") }
     }
 
-    /// The same, whose body may go on for long.
-    pub async fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> reqwest::Response {
+    /// The same at any address, whose body may go on for long.
+    pub async fn open(&self, method: &str, url: &str, headers: &[(&str, &str)], body: Vec<u8>) -> reqwest::Response {
         let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
         let mut all = HeaderMap::new();
         if !body.is_empty() {
@@ -122,7 +122,7 @@ impl Bridge {
             let name = HeaderName::from_bytes(name.as_bytes()).expect("a header's name");
             all.insert(name, HeaderValue::from_str(value).expect("a header's value"));
         }
-        let request = self.client.request(method, self.url(path)).headers(all).body(body);
+        let request = self.client.request(method, url).headers(all).body(body);
         request.send().await.expect("the bridge answers")
     }
 

@@ -1,6 +1,7 @@
 //! Personas: somebody with a name, a tenant and scopes, who asks the bridge for things.
 
 use serde_json::{Map, Value, json};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::bridge::{Answer, Bridge};
@@ -25,12 +26,14 @@ pub const ALL_SCOPES: [&str; 8] = [
 
 #[derive(Clone)]
 pub struct Caller<'b> {
-    bridge: &'b Bridge,
+    pub(crate) bridge: &'b Bridge,
     subject: String,
     tenant: String,
     scopes: Vec<String>,
     shows: Shows,
     headers: Vec<(String, String)>,
+    /// A proxy between this caller and the bridge.
+    via: Option<SocketAddr>,
 }
 
 #[derive(Clone)]
@@ -50,6 +53,7 @@ impl<'b> Caller<'b> {
             scopes: ALL_SCOPES.map(str::to_owned).into(),
             shows: if bridge.setup.bearer { Shows::Minted } else { Shows::Nothing },
             headers: vec![],
+            via: None,
         }
     }
 
@@ -76,6 +80,12 @@ impl<'b> Caller<'b> {
 
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// HTTP: asks at this address, behind which the bridge is.
+    pub fn via(mut self, proxy: SocketAddr) -> Self {
+        self.via = Some(proxy);
         self
     }
 
@@ -189,12 +199,7 @@ impl<'b> Caller<'b> {
     }
 
     pub async fn notify(&self, method: &str, params: Value) {
-        let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
-        if self.bridge.is_stdio() {
-            return self.bridge.line().send(&message.to_string()).await;
-        }
-        let answer = self.post(message.to_string().into_bytes()).await;
-        assert_eq!((answer.status, answer.text.as_str()), (202, ""), "a notification has no answer");
+        self.say_nothing_back(&json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }
 
     /// Any bytes at all as one message; the answer, or `None` where there must be none (a notification).
@@ -241,12 +246,34 @@ impl<'b> Caller<'b> {
         headers.extend(self.headers.clone());
         let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let headers = [headers.as_slice(), more].concat();
-        Events::new(self.bridge.open(method, "/mcp", &headers, body).await)
+        let address = self.via.unwrap_or_else(|| self.bridge.address());
+        Events::new(self.bridge.open(method, &format!("http://{address}/mcp"), &headers, body).await)
     }
 
-    /// HTTP: the same caller in a new session, opened with these client capabilities.
+    /// The answer to a request of the bridge's.
+    pub async fn answer(&self, question: &Value, result: Value) {
+        self.say_nothing_back(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": result })).await;
+    }
+
+    /// A message that has no answer.
+    pub async fn say_nothing_back(&self, message: &Value) {
+        if self.bridge.is_stdio() {
+            return self.bridge.line().send(&message.to_string()).await;
+        }
+        let answer = self.post(message.to_string().into_bytes()).await;
+        assert_eq!((answer.status, answer.text.as_str()), (202, ""), "this has no answer");
+    }
+
+    pub fn bridge(&self) -> &'b Bridge {
+        self.bridge
+    }
+
+    /// The same caller in a new session, opened with these client capabilities. Over stdio the connection is the session.
     pub async fn in_session(self, capabilities: Value) -> Caller<'b> {
         let opened = self.initialize_with("2025-11-25", capabilities).await;
+        if self.bridge.is_stdio() {
+            return self;
+        }
         let id = opened.headers["mcp-session-id"].to_str().expect("an id is text").to_owned();
         self.header("mcp-session-id", &id)
     }

@@ -185,8 +185,9 @@ impl Store for ShakyStore {
         id: &TaskId,
         worker: &WorkerId,
         timeout_at: Timestamp,
+        call: Option<&Value>,
     ) -> Result<Option<TaskStatus>> {
-        self.inner.set_running(tenant, id, worker, timeout_at).await
+        self.inner.set_running(tenant, id, worker, timeout_at, call).await
     }
     async fn answer_task(&self, owner: &TaskOwner, id: &TaskId, question_id: &str, answer: &Value) -> Result<bool> {
         self.inner.answer_task(owner, id, question_id, answer).await

@@ -3,6 +3,7 @@
 // Only the host reads its environment in one place; tests may look where they like.
 #![allow(clippy::disallowed_methods)]
 
+pub mod asking;
 pub mod bridge;
 pub mod caller;
 pub mod events;

@@ -126,7 +126,7 @@ pub fn audit_row(tenant: TenantId, kind: &str, body: Value) -> NewAuditRow {
         tenant,
         kind: kind.to_owned(),
         actor: "alice".to_owned(),
-        body,
+        body: body.into(),
         ts: Timestamp::now(),
         trace_id: TraceId::random().to_string(),
         idempotency_key: None,

@@ -8,6 +8,7 @@
 //! is refused. Source: design section 8.
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
@@ -15,11 +16,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
-use super::steps::{Cleared, Confirmation};
+use super::steps::{Cleared, Confirmation, Gated, Pending};
 use crate::auth::Caller;
 use crate::error::{Error, Reason, Result};
 use crate::model::{TenantId, ToolName, ToolResult, Trace};
-use crate::store::{Durability, NewAuditRow, Store};
+use crate::store::{Body, Durability, NewAuditRow, Store, TaskId};
 use crate::telemetry::{Metrics, Outcome};
 
 mod spool;
@@ -73,6 +74,38 @@ pub struct Subject {
     announces: bool,
 }
 
+/// What the closing row says more than the opening one.
+struct End<'a> {
+    outcome: &'a str,
+    reason: Option<&'a str>,
+    duration_ms: f64,
+    fuel: u64,
+    result_sha256: Option<String>,
+}
+
+/// In byte order, as [`Body::in_order`] asks.
+#[derive(Serialize)]
+struct CallBody<'a> {
+    arguments_sha256: &'a str,
+    confirmation: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fuel: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'a str>,
+    plugin_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    request_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_sha256: Option<String>,
+    subject_id_hash16: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<&'a str>,
+    tool_name: &'a str,
+}
+
 impl Subject {
     pub fn of(cleared: &Cleared, trace: Trace, request_id: Option<String>, task_id: Option<String>) -> Self {
         let tool = &cleared.entry.tool;
@@ -92,26 +125,54 @@ impl Subject {
         }
     }
 
-    fn body(&self) -> Map<String, Value> {
-        let mut body = Map::new();
-        body.insert("tool_name".into(), self.tool.as_str().into());
-        body.insert("plugin_id".into(), self.plugin.as_str().into());
-        body.insert("subject_id_hash16".into(), self.actor.as_str().into());
-        body.insert("arguments_sha256".into(), self.arguments_sha256.as_str().into());
-        body.insert("request_id".into(), self.request_id.as_deref().into());
-        body.insert("confirmation".into(), self.confirmation.into());
-        if let Some(task_id) = &self.task_id {
-            body.insert("task_id".into(), task_id.as_str().into());
+    /// A task's call, which may still wait for a person's word: until it has that, no plugin is invoked, and no row says so.
+    pub fn of_task(gated: &Gated, trace: Trace, request_id: Option<String>, task_id: &TaskId) -> Self {
+        match gated {
+            Gated::Cleared(cleared) => Subject::of(cleared, trace, request_id, Some(task_id.to_string())),
+            Gated::Pending(pending) => Subject::of_pending(pending, trace, request_id, task_id),
         }
-        body
     }
 
-    fn row(&self, kind: &str, body: Map<String, Value>) -> NewAuditRow {
+    pub fn of_pending(pending: &Pending, trace: Trace, request_id: Option<String>, task_id: &TaskId) -> Self {
+        let tool = &pending.entry.tool;
+        Subject {
+            tenant: pending.caller.tenant(),
+            actor: pending.caller.subject_hash16(),
+            tool: tool.name.to_string(),
+            plugin: pending.entry.plugin.id().to_string(),
+            arguments_sha256: pending.arguments_sha256.clone(),
+            request_id,
+            task_id: Some(task_id.to_string()),
+            trace,
+            confirmation: Pending::WORD,
+            reads_only: tool.annotations.read_only,
+            announces: false,
+        }
+    }
+
+    fn body(&self, end: Option<End<'_>>) -> Body {
+        Body::in_order(&CallBody {
+            arguments_sha256: &self.arguments_sha256,
+            confirmation: self.confirmation,
+            duration_ms: end.as_ref().map(|end| end.duration_ms),
+            fuel: end.as_ref().map(|end| end.fuel),
+            outcome: end.as_ref().map(|end| end.outcome),
+            plugin_id: &self.plugin,
+            reason: end.as_ref().and_then(|end| end.reason),
+            request_id: self.request_id.as_deref(),
+            result_sha256: end.and_then(|end| end.result_sha256),
+            subject_id_hash16: &self.actor,
+            task_id: self.task_id.as_deref(),
+            tool_name: &self.tool,
+        })
+    }
+
+    fn row(&self, kind: &str, body: Body) -> NewAuditRow {
         NewAuditRow {
             tenant: self.tenant,
             kind: kind.into(),
             actor: self.actor.clone(),
-            body: Value::Object(body),
+            body,
             ts: Timestamp::now(),
             trace_id: self.trace.id.to_string(),
             // A task's end is written by whoever finds it ended; two finders must not write two rows.
@@ -167,7 +228,7 @@ impl AuditLog {
 
     /// No row, no run: for a call that writes, an error here means that it must not run.
     pub async fn open(&self, subject: Subject) -> Result<Bracket> {
-        let held = self.queue.is_some().then(|| subject.row(STARTED, subject.body()));
+        let held = self.queue.is_some().then(|| subject.row(STARTED, subject.body(None)));
         let mut bracket = Bracket { log: self.clone(), subject, opened: Instant::now(), held, opening: None };
         // A task's bracket may be closed by another process.
         if !bracket.subject.reads_only || bracket.subject.task_id.is_some() {
@@ -198,7 +259,7 @@ impl AuditLog {
             tenant: caller.tenant(),
             kind: REFUSED.into(),
             actor: caller.subject_hash16(),
-            body: body.into(),
+            body: Value::Object(body).into(),
             ts: Timestamp::now(),
             trace_id: trace.id.to_string(),
             idempotency_key: None,
@@ -272,17 +333,14 @@ impl Bracket {
         }
         let duration_ms = self.opened.elapsed().as_secs_f64() * 1e3;
         let word = Outcome::of(outcome).as_str();
-        let mut body = self.subject.body();
-        body.insert("outcome".into(), word.into());
-        if let Err(error) = outcome {
-            body.insert("reason".into(), error.reason().as_str().into());
-        }
-        // Microseconds are enough, and a short number is a short row.
-        body.insert("duration_ms".into(), ((duration_ms * 1e3).round() / 1e3).into());
-        body.insert("fuel".into(), fuel.into());
-        if let Ok(result) = outcome {
-            body.insert("result_sha256".into(), result_sha256(result).into());
-        }
+        let body = self.subject.body(Some(End {
+            outcome: word,
+            reason: outcome.as_ref().err().map(|error| error.reason().as_str()),
+            // Microseconds are enough, and a short number is a short row.
+            duration_ms: (duration_ms * 1e3).round() / 1e3,
+            fuel,
+            result_sha256: outcome.as_ref().ok().map(result_sha256),
+        }));
         let mut rows: Vec<_> = self.held.take().into_iter().collect();
         rows.push(self.subject.row(COMPLETED, body));
         if self.subject.announces {
@@ -296,8 +354,7 @@ impl Bracket {
                 "tool_name": self.subject.tool,
                 "duration_ms": duration_ms.round() as u64,
             });
-            let Value::Object(body) = invoked else { unreachable!("it is an object literal") };
-            rows.push(NewAuditRow { ship: self.log.ships, ..self.subject.row(INVOKED, body) });
+            rows.push(NewAuditRow { ship: self.log.ships, ..self.subject.row(INVOKED, invoked.into()) });
         }
         let reads_only = self.subject.reads_only;
         let closing = self.log.send(rows, self.subject.durability(), reads_only).await?;
@@ -337,6 +394,20 @@ struct Writer {
     shipped: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
+/// Let whoever is ready to go on hand its rows over first: they share a commit. When nobody is, nothing waits.
+async fn gather(jobs: &mut mpsc::Receiver<Job>, batch: &mut Vec<Job>) {
+    while batch.len() < BATCH {
+        tokio::task::yield_now().await;
+        let before = batch.len();
+        while let Some(job) = (batch.len() < BATCH).then(|| jobs.try_recv().ok()).flatten() {
+            batch.push(job);
+        }
+        if batch.len() == before {
+            return;
+        }
+    }
+}
+
 impl Writer {
     async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut batch = Vec::with_capacity(BATCH);
@@ -349,6 +420,7 @@ impl Writer {
                     continue;
                 }
             }
+            gather(&mut jobs, &mut batch).await;
             self.commit(std::mem::take(&mut batch)).await;
         }
         self.spool.replay(self.store.as_ref()).await;

@@ -21,4 +21,4 @@ pub use limits::Limits;
 pub use observe::Observer;
 pub use pipeline::{Broker, BrokerParts, Reply};
 pub use steps::ConfirmationPolicy;
-pub use tasks::{Detach, Recovered, TaskLauncher, TaskSettings, Tasks};
+pub use tasks::{Detach, Recovered, TaskLauncher, TaskSettings, Tasks, asked_of};

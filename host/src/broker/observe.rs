@@ -28,6 +28,16 @@ pub(super) struct Ended<'a> {
     pub laps: &'a Laps,
 }
 
+pub(super) struct NotBegun<'a> {
+    pub entry: &'a Entry,
+    pub caller: &'a Caller,
+    pub trace: &'a Trace,
+    pub received: Instant,
+    pub request_id: Option<&'a str>,
+    pub task_id: &'a str,
+    pub refusal: &'a Error,
+}
+
 /// A prompt, a resource or a completion that was asked for.
 pub(super) struct Served<'a> {
     /// Of MCP, such as `prompts/get`.
@@ -117,6 +127,15 @@ impl Observer {
         if let Some(error) = served.error {
             report(error, &format!("{} {name}", served.method), served.fuel, served.trace, now - served.received);
         }
+    }
+
+    /// A task whose owner did not let it begin.
+    pub(super) fn not_begun(&self, task: NotBegun<'_>) {
+        let call = Call { entry: Some(task.entry), caller: task.caller, trace: task.trace, fuel: 0 };
+        let now = Instant::now();
+        let called = Called { request_id: task.request_id, task_id: Some(task.task_id), laps: &[] };
+        self.record(&call, task.received, now, Outcome::Failed(task.refusal.reason()), called);
+        report(task.refusal, call.tool(), 0, call.trace, now - task.received);
     }
 
     /// Which limit a caller ran into, when it is about one.

@@ -7,7 +7,7 @@ use super::audit::{AuditLog, Bracket, Subject};
 use super::catalog::Catalog;
 use super::limits::Limits;
 use super::observe::{self, Observer};
-use super::steps::{self, Cleared, ConfirmationPolicy};
+use super::steps::{self, Cleared, ConfirmationPolicy, Gated};
 use super::tasks::Tasks;
 use crate::auth::Caller;
 use crate::error::{Error, Reason, Result};
@@ -44,19 +44,21 @@ impl Broker {
     pub async fn call_tool(&self, caller: &Caller, call: ToolCall) -> Result<Reply> {
         let received = Instant::now();
         let mut laps = self.parts.observer.laps(&call.context.trace, received);
-        let cleared = match self.clear(caller, &call, &mut laps).await {
-            Ok(cleared) => cleared,
+        let gated = match self.clear(caller, &call, &mut laps).await {
+            Ok(gated) => gated,
             Err(refusal) => return Err(self.record_refusal(caller, &call, refusal, received).await),
         };
-        match cleared.entry.tool.task_support {
-            // A long-running tool never holds its caller: it answers with a handle and runs on.
-            TaskSupport::Optional | TaskSupport::Required => self.start_task(cleared, call, received).await,
-            TaskSupport::Forbidden => self.run(cleared, call, received, laps).await.map(Reply::Result),
+        match (gated.entry().tool.task_support, gated) {
+            (TaskSupport::Forbidden, Gated::Cleared(cleared)) => {
+                self.run(cleared, call, received, laps).await.map(Reply::Result)
+            }
+            // A long-running tool never holds its caller: it answers with a handle and runs on, or asks first.
+            (_, gated) => self.start_task(gated, call, received).await,
         }
     }
 
     /// Every gate, in order. A refused call has touched nothing behind it.
-    async fn clear(&self, caller: &Caller, call: &ToolCall, laps: &mut Laps) -> Result<Cleared> {
+    async fn clear(&self, caller: &Caller, call: &ToolCall, laps: &mut Laps) -> Result<Gated> {
         let resolved = laps.lap("resolve", steps::resolve(&self.parts.catalog, call))?;
         let permit = laps.lap("authorize", steps::authorize(caller, resolved))?;
         let admitted = laps.lap("rate limit", steps::rate_limit(&self.parts.limits, permit, Instant::now()))?;
@@ -89,11 +91,11 @@ impl Broker {
         run.finish(&cleared, &self.parts.observer, async { Holding::Ours }).await
     }
 
-    async fn start_task(&self, cleared: Cleared, call: ToolCall, received: Instant) -> Result<Reply> {
-        if let Err(full) = self.parts.tasks.admit(cleared.caller.tenant()).await {
-            return Err(self.record_refusal(&cleared.caller, &call, full, received).await);
+    async fn start_task(&self, gated: Gated, call: ToolCall, received: Instant) -> Result<Reply> {
+        if let Err(full) = self.parts.tasks.admit(gated.caller().tenant()).await {
+            return Err(self.record_refusal(gated.caller(), &call, full, received).await);
         }
-        self.parts.tasks.start(cleared, call).await.map(|row| Reply::Task(Box::new(row)))
+        self.parts.tasks.start(gated, call).await.map(|row| Reply::Task(Box::new(row)))
     }
 
     async fn record_refusal(&self, caller: &Caller, call: &ToolCall, refusal: Error, received: Instant) -> Error {

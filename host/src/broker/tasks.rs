@@ -3,17 +3,15 @@
 //! The row is the truth. Whoever runs a task holds a lease on it and renews it; a task whose holder died is found by its
 //! lease, and is run again where its tool says that this is safe, else failed with a reason. Source: design section 7.
 
+mod asking;
+mod following;
+mod launch;
+mod question;
+mod recover;
+mod stored;
 mod worker;
 
 use jiff::{SignedDuration, Timestamp};
-use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,12 +21,16 @@ use tokio_util::task::TaskTracker;
 use super::audit::{AuditLog, Subject};
 use super::catalog::Catalog;
 use super::observe::Observer;
-use super::steps::{Cleared, Confirmation};
+use super::steps::Gated;
 use crate::error::{Error, Reason, Result};
 use crate::model::{TenantId, ToolCall, Trace};
 use crate::store::{CancelOutcome, Inserted, NewTask, Store, TaskId, TaskOwner, TaskRow, WorkerId};
 
-pub use worker::Recovered;
+pub use launch::{Detach, TaskLauncher};
+pub use question::asked_of;
+pub use recover::Recovered;
+
+use stored::StoredCall;
 
 /// How tasks are bounded.
 #[derive(Clone, Debug)]
@@ -41,6 +43,8 @@ pub struct TaskSettings {
     pub max_open: u64,
     /// How long a holder may be silent before its task counts as abandoned. 6 s.
     pub lease: Duration,
+    /// How long a task waits for an answer of its owner. 300 s.
+    pub ask_timeout: Duration,
 }
 
 impl Default for TaskSettings {
@@ -50,6 +54,7 @@ impl Default for TaskSettings {
             ttl: Duration::from_secs(24 * 3600),
             max_open: 50,
             lease: Duration::from_secs(6),
+            ask_timeout: Duration::from_secs(300),
         }
     }
 }
@@ -60,24 +65,6 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 const MAX_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The argument by which a call sets its own timeout.
 const TIMEOUT_ARGUMENT: &str = "timeout_seconds";
-
-/// Where a task runs.
-pub enum TaskLauncher {
-    /// In this process: for servers, which outlive their clients.
-    InProcess,
-    /// In a process of its own, which outlives this one: for stdio, where the client's departure ends us.
-    Detached(Detach),
-}
-
-/// How to start this program again for one task. The task's id is appended.
-pub struct Detach {
-    pub program: PathBuf,
-    pub arguments: Vec<String>,
-    /// Secrets that were given as flags; a command line can be read by other users, an environment cannot.
-    pub environment: Vec<(&'static str, SecretString)>,
-    /// Where workers log.
-    pub log: PathBuf,
-}
 
 pub struct Tasks {
     store: Arc<dyn Store>,
@@ -92,17 +79,6 @@ pub struct Tasks {
     /// Fires when the process must end: tasks that run in it are stopped and failed.
     stop: CancellationToken,
     running: TaskTracker,
-}
-
-/// What the row keeps of the caller and the call, beside owner and arguments.
-#[derive(Serialize, Deserialize)]
-struct StoredCall {
-    /// `None`: all of them.
-    scopes: Option<BTreeSet<String>>,
-    request_id: Option<String>,
-    span: String,
-    sampled: bool,
-    confirmation: String,
 }
 
 impl Tasks {
@@ -140,11 +116,11 @@ impl Tasks {
 
     /// Record, store and launch, in this order: what is stored will be run, by whoever finds it, so its opening row must
     /// be there before. Returns as soon as the task is safe; it need not have begun.
-    pub(super) async fn start(self: &Arc<Self>, cleared: Cleared, call: ToolCall) -> Result<TaskRow> {
+    pub(super) async fn start(self: &Arc<Self>, gated: Gated, call: ToolCall) -> Result<TaskRow> {
         let trace = call.context.trace;
         for _ in 0..3 {
-            let task = self.new_task(&cleared, &call);
-            let subject = Subject::of(&cleared, trace, call.context.request_id.clone(), Some(task.id.to_string()));
+            let task = self.new_task(&gated, &call);
+            let subject = Subject::of_task(&gated, trace, call.context.request_id.clone(), &task.id);
             let bracket = self.audit.open(subject).await?;
             let refusal = match self.store.insert_task(&task, self.settings.max_open).await {
                 Ok(Inserted::Added) => {
@@ -181,25 +157,17 @@ impl Tasks {
             .with("retry_after_ms", 5_000)
     }
 
-    fn new_task(&self, cleared: &Cleared, call: &ToolCall) -> NewTask {
+    fn new_task(&self, gated: &Gated, call: &ToolCall) -> NewTask {
         let now = Timestamp::now();
-        let trace = call.context.trace;
-        let stored = StoredCall {
-            scopes: cleared.caller.scopes().cloned(),
-            request_id: call.context.request_id.clone(),
-            span: hex::encode(trace.span),
-            sampled: trace.sampled,
-            confirmation: cleared.confirmation.as_str().into(),
-        };
         let ttl = call.task.and_then(|t| t.ttl).unwrap_or(self.settings.ttl).clamp(Duration::from_secs(1), MAX_TTL);
-        let timeout = self.timeout(&cleared.arguments);
+        let timeout = self.timeout(gated.arguments());
         NewTask {
             id: TaskId::random(),
-            owner: cleared.caller.task_owner(),
-            tool: cleared.entry.tool.name.clone(),
-            arguments: cleared.arguments.clone(),
-            call: serde_json::to_value(&stored).expect("plain data is JSON"),
-            trace_id: trace.id,
+            owner: gated.caller().task_owner(),
+            tool: gated.entry().tool.name.clone(),
+            arguments: gated.arguments().clone(),
+            call: StoredCall::new(gated, &call.context).to_json(),
+            trace_id: call.context.trace.id,
             created_at: now,
             timeout_at: now + SignedDuration::try_from(timeout).expect("at most an hour"),
             // A task is kept at least as long as it may run, or nobody could read its result.
@@ -237,21 +205,6 @@ impl Tasks {
             None => None,
         };
         found.ok_or_else(not_found)
-    }
-
-    /// Wait until it has ended, for as long as `cancel` allows.
-    pub async fn wait(&self, owner: &TaskOwner, id: &str, cancel: &CancellationToken) -> Result<TaskRow> {
-        loop {
-            let row = self.get(owner, id).await?;
-            if row.status.has_ended() {
-                return Ok(row);
-            }
-            tokio::select! {
-                () = self.store.task_changed(owner.tenant, &row.id, row.updated_at, Duration::from_secs(5)) => {}
-                () = cancel.cancelled() => return Err(Error::new(Reason::Cancelled, "The request was cancelled; the task runs on.")),
-                () = self.stop.cancelled() => return Err(Error::new(Reason::Draining, "This server is shutting down; the task's state is kept.")),
-            }
-        }
     }
 
     /// Newest first, with the cursor of the next page.
@@ -303,45 +256,6 @@ fn no_id() -> Error {
 
 fn not_found() -> Error {
     Error::new(Reason::TaskNotFound, "Task not found.")
-}
-
-impl StoredCall {
-    fn trace(&self, id: crate::model::TraceId) -> Trace {
-        let mut span = [0u8; 8];
-        // A damaged row only loses its place in the trace.
-        let _ = hex::decode_to_slice(&self.span, &mut span);
-        Trace { id, span, parent: None, sampled: self.sampled }
-    }
-    fn confirmation(&self) -> Confirmation {
-        Confirmation::parse(&self.confirmation).unwrap_or(Confirmation::NotNeeded)
-    }
-}
-
-impl Detach {
-    /// Start the worker in a session of its own, so that neither our end nor a signal to our group reaches it.
-    fn spawn(&self, task: &TaskRow) -> Result<()> {
-        let failed = |error: std::io::Error| {
-            Error::new(Reason::Internal, "The task could not be started.")
-                .detail(format!("{}: {error}", self.program.display()))
-        };
-        let mut command = Command::new(&self.program);
-        command
-            .args(&self.arguments)
-            .arg("--tenant")
-            .arg(task.owner.tenant.to_string())
-            .arg(task.id.as_str())
-            // Who called is in the row. The rest of the environment may be granted to plugins by name.
-            .env_remove("CYBEROS_TOKEN")
-            .envs(self.environment.iter().map(|(name, value)| (name, value.expose_secret())))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(OpenOptions::new().append(true).create(true).mode(0o600).open(&self.log).map_err(failed)?)
-            .process_group(0);
-        let mut child = command.spawn().map_err(failed)?;
-        // Reap it if it ends before we do.
-        std::thread::spawn(move || child.wait());
-        Ok(())
-    }
 }
 
 /// Opaque to clients: where the next page starts.

@@ -9,6 +9,7 @@ mod cuo;
 mod doctor;
 mod memory;
 mod out;
+mod pipes;
 mod progress;
 mod serve;
 mod session;

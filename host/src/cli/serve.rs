@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::pipes;
 use crate::app::{self, Bridge, TaskHome};
 use crate::config::{AuthArg, SettingsArgs, TransportArg};
 use crate::transport::http::{HttpServer, HttpSettings, Origins};
@@ -50,16 +51,10 @@ async fn over_stdio(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<
         max_in_flight: MAX_IN_FLIGHT,
         drain: STDIO_DRAIN,
     };
-    stdio::serve(
-        bridge.protocol.clone(),
-        bridge.identifier.clone(),
-        settings,
-        tokio::io::stdin(),
-        tokio::io::stdout(),
-        stop,
-    )
-    .await
-    .context("stdio")
+    let (input, output) = (pipes::input(), pipes::output());
+    stdio::serve(bridge.protocol.clone(), bridge.identifier.clone(), settings, input, output, stop)
+        .await
+        .context("stdio")
 }
 
 async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<()> {

@@ -124,26 +124,33 @@ impl Peer {
 
     /// Where a call's progress goes, when it asked for it (`_meta.progressToken`).
     pub fn progress_sink(&self, meta: &Map<String, Value>) -> ProgressSink {
-        let token = meta.get("progressToken").filter(|t| t.is_string() || t.is_i64() || t.is_u64()).cloned();
-        match (token, &self.sink) {
+        match (progress_token(meta), &self.sink) {
             (Some(token), Some(_)) => {
                 let peer = self.clone();
                 ProgressSink::new(move |report: Progress| {
-                    let mut params = Map::new();
-                    params.insert("progressToken".into(), token.clone());
-                    params.insert("progress".into(), report.progress.into());
-                    if let Some(total) = report.total {
-                        params.insert("total".into(), total.into());
-                    }
-                    if let Some(message) = report.message {
-                        params.insert("message".into(), message.into());
-                    }
-                    peer.notify("notifications/progress", params.into());
+                    peer.notify("notifications/progress", progress_params(&token, &report).into());
                 })
             }
             _ => ProgressSink::none(),
         }
     }
+}
+
+pub fn progress_token(meta: &Map<String, Value>) -> Option<Value> {
+    meta.get("progressToken").filter(|t| t.is_string() || t.is_i64() || t.is_u64()).cloned()
+}
+
+pub fn progress_params(token: &Value, report: &Progress) -> Map<String, Value> {
+    let mut params = Map::new();
+    params.insert("progressToken".into(), token.clone());
+    params.insert("progress".into(), report.progress.into());
+    if let Some(total) = report.total {
+        params.insert("total".into(), total.into());
+    }
+    if let Some(message) = &report.message {
+        params.insert("message".into(), message.as_str().into());
+    }
+    params
 }
 
 #[cfg(test)]

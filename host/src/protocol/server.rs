@@ -25,6 +25,7 @@ pub struct ServerInfo {
 pub struct Protocol {
     pub(super) broker: Arc<Broker>,
     pub(super) clients: Arc<Clients>,
+    pub(super) followers: mcp::Followers,
     pub(super) info: ServerInfo,
 }
 
@@ -45,7 +46,7 @@ pub fn accept(peer: &Peer, messages: Vec<Message>) -> Accepted {
 
 impl Protocol {
     pub fn new(broker: Arc<Broker>, clients: Arc<Clients>, info: ServerInfo) -> Protocol {
-        Protocol { broker, clients, info }
+        Protocol { broker, clients, followers: mcp::Followers::default(), info }
     }
 
     pub fn clients(&self) -> &Arc<Clients> {

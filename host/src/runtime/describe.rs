@@ -47,8 +47,10 @@ impl Plugin {
                     return Err(Why::BadTool(format!("it declares {} twice", tool.name)));
                 }
                 Some(other) => {
-                    let why = format!("{} and {} are one name with underscores", other.name, tool.name);
-                    return Err(Why::BadTool(why));
+                    return Err(Why::BadTool(format!(
+                        "{} and {} are one name with underscores",
+                        other.name, tool.name
+                    )));
                 }
                 None => {}
             }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::audit::{Appended, AuditPosition, GENESIS, NewAuditRow, anchor, canonical_text, sealed_text, ts_text};
+use super::audit::{Appended, AuditPosition, GENESIS, NewAuditRow, anchor, sealed_text, ts_text};
 use crate::error::{Error, Reason, Result};
 use crate::model::TenantId;
 
@@ -26,7 +26,7 @@ impl Default for Head {
 /// A new row with its texts made, which needs no lock.
 pub(super) struct Prepared<'a> {
     pub row: &'a NewAuditRow,
-    pub body: String,
+    pub body: &'a str,
     pub ts: String,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn prepare(rows: &[NewAuditRow]) -> Result<Vec<Prepared<'_>>> {
                     "An audit row's kind, actor, trace id and idempotency key must not contain the NUL character.",
                 ));
             }
-            Ok(Prepared { row, body: canonical_text(&row.body), ts: ts_text(row.ts) })
+            Ok(Prepared { row, body: row.body.as_str(), ts: ts_text(row.ts) })
         })
         .collect()
 }
@@ -81,7 +81,7 @@ pub(super) fn link<'a>(
             if let Some(&first) = keys_here.get(&(row.tenant, key)) {
                 let first = &linked[first];
                 let (kind, actor) = (&first.prepared.row.kind, &first.prepared.row.actor);
-                answers.push(repeat(prepared, kind, actor, &first.prepared.body, &first.position));
+                answers.push(repeat(prepared, kind, actor, first.prepared.body, &first.position));
                 continue;
             }
             if let Some(e) = earlier.get(&(row.tenant, key.to_owned())) {
@@ -93,7 +93,7 @@ pub(super) fn link<'a>(
 
         let head = heads.entry(row.tenant).or_default();
         let seq = head.seq + 1;
-        let sealed = sealed_text(seq, row.tenant, &row.kind, &row.actor, &prepared.body, &prepared.ts, &row.trace_id);
+        let sealed = sealed_text(seq, row.tenant, &row.kind, &row.actor, prepared.body, &prepared.ts, &row.trace_id);
         let chain_anchor = anchor(&head.anchor, &sealed);
         let prev_anchor = std::mem::replace(&mut head.anchor, chain_anchor.clone());
         head.seq = seq;

@@ -17,7 +17,7 @@ pub mod verify;
 mod wake;
 
 pub use audit::{
-    Appended, AuditFilter, AuditHead, AuditPosition, AuditRow, Durability, NewAuditRow, OutboxRow, anchor,
+    Appended, AuditFilter, AuditHead, AuditPosition, AuditRow, Body, Durability, NewAuditRow, OutboxRow, anchor,
 };
 pub use letters::{Letter, MAX_LETTER_BYTES, Post};
 pub use postgres::PostgresStore;
@@ -89,13 +89,15 @@ pub trait Store: Send + Sync + 'static {
         question: &TaskQuestion,
     ) -> Result<Option<TaskStatus>>;
     /// The task goes on (`Running`), with this new end of its time; question and answer are forgotten, because an answer
-    /// may hold personal data. The row is kept at least until `timeout_at`. Answers like [`Store::renew_task`].
+    /// may hold personal data. The row is kept at least until `timeout_at`. `call`: what the row keeps of the call from
+    /// now on, when the answer changed it. Answers like [`Store::renew_task`].
     async fn set_running(
         &self,
         tenant: TenantId,
         id: &TaskId,
         worker: &WorkerId,
         timeout_at: Timestamp,
+        call: Option<&Value>,
     ) -> Result<Option<TaskStatus>>;
     /// Give the owner's answer to the task and wake its worker. False when this question is not open any more, was
     /// answered already, or is not the owner's: the first answer wins.

@@ -99,7 +99,7 @@ impl Service {
                 tenant,
                 kind: row.kind,
                 actor,
-                body: row.body,
+                body: row.body.into(),
                 ts: jiff::Timestamp::now(),
                 trace_id: trace.id.to_string(),
                 // Apart from the bridge's own keys: nobody may use one up before the bridge does.

@@ -54,6 +54,7 @@ pub async fn serve(bridge: &Bridge, beside: axum::Router) -> anyhow::Result<Sock
             origins: Origins::default(),
             max_body_bytes: bridge.settings.args.max_body_bytes,
             open_initialize: true,
+            hold: None,
             drain: bridge.settings.drain,
         },
         ready: Arc::new(|| Box::pin(async { Ok(()) })),

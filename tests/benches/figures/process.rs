@@ -9,6 +9,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::cpu;
+
 /// Ends with its owner.
 pub struct Bridge {
     child: Child,
@@ -45,6 +47,12 @@ pub fn over_http(state: &Path, words: &[&str]) -> anyhow::Result<(Bridge, Socket
     // A full pipe would stop the server.
     std::thread::spawn(move || log.read_to_end(&mut vec![]));
     Ok((bridge, address))
+}
+
+impl Bridge {
+    pub fn cpu(&self) -> anyhow::Result<Duration> {
+        cpu::used(&self.child.id().to_string())
+    }
 }
 
 /// A client of the bridge over stdio.
@@ -91,7 +99,8 @@ impl Conversation {
         self.request("initialize", params).map(|(_, took)| took)
     }
 
-    /// Memory of the process, in bytes: (resident, proportional).
+    /// Memory of the process, in bytes: resident, and of that anonymous. The rest is pages of files, the program's own
+    /// above all: the kernel maps what it happens to have, and takes it back when it needs the room.
     pub fn memory(&self) -> anyhow::Result<(f64, f64)> {
         let path = format!("/proc/{}/smaps_rollup", self.bridge.child.id());
         let text = std::fs::read_to_string(&path).with_context(|| path)?;
@@ -99,6 +108,6 @@ impl Conversation {
             let line = text.lines().find_map(|line| line.strip_prefix(name)).context("a figure of memory")?;
             Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
         };
-        Ok((of("Rss:")?, of("Pss:")?))
+        Ok((of("Rss:")?, of("Anonymous:")?))
     }
 }

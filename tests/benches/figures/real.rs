@@ -81,6 +81,8 @@ fn over_http(plan: &Plan, home: &Path) -> anyhow::Result<Vec<Row>> {
         servers.push((bridge, address, requests));
     }
     let (mut ratios, mut on, mut off, mut latencies) = (vec![], vec![], vec![], vec![]);
+    let used = || anyhow::Ok([servers[0].0.cpu()?, servers[1].0.cpu()?]);
+    let (before, mut calls) = (used()?, [0, 0]);
     for _ in 0..plan.rounds {
         let without = flood(servers[1].1, &servers[1].2, plan.turn)?;
         let with = flood(servers[0].1, &servers[0].2, plan.turn)?;
@@ -88,7 +90,10 @@ fn over_http(plan: &Plan, home: &Path) -> anyhow::Result<Vec<Row>> {
         on.push(with.per_second());
         off.push(without.per_second());
         latencies.extend(millis(&with.latencies));
+        calls = [calls[0] + with.calls, calls[1] + without.calls];
     }
+    let after = used()?;
+    let cpu = |side: usize| (after[side] - before[side]).as_secs_f64() * 1e6 / calls[side] as f64;
     Ok(vec![
         Row::new("HTTP, 8 callers, everything on", Bound::AtLeast(10_000.0), median(&on), "calls/s").note(format!(
             "bearer tokens, audit on; latency {:.2} ms median, {:.2} ms p99",
@@ -99,6 +104,11 @@ fn over_http(plan: &Plan, home: &Path) -> anyhow::Result<Vec<Row>> {
             "{:.0} and {:.0} calls/s",
             median(&on),
             median(&off)
+        )),
+        Row::new("the same by the server's processor time", Bound::None, cpu(1) / cpu(0), "×").note(format!(
+            "{:.1} and {:.1} µs a call",
+            cpu(0),
+            cpu(1)
         )),
     ])
 }

@@ -1,6 +1,7 @@
 //! What the sandbox costs: the echo tool as a component against the same as a native handler in the same server, and two
 //! threads against one. Without the audit log, which has a row of its own.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,35 @@ pub fn rows(plan: &Plan) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// One way of answering the same call, and what was measured of it.
+struct Side {
+    requests: Vec<Vec<u8>>,
+    per_second: Vec<f64>,
+    /// Processor time of a call, client included, in microseconds.
+    cpu: Vec<f64>,
+    latencies: Vec<f64>,
+}
+
+impl Side {
+    fn new(path: &str) -> Side {
+        let requests = (1..=CALLERS).map(|n| post(path, None, &tool_call(n, ECHO, &echo_text()))).collect();
+        Side { requests, per_second: vec![], cpu: vec![], latencies: vec![] }
+    }
+
+    fn flood(&mut self, address: SocketAddr, plan: &Plan) -> anyhow::Result<()> {
+        let before = cpu::used("self")?;
+        let load = flood(address, &self.requests, plan.turn)?;
+        self.cpu.push((cpu::used("self")? - before).as_secs_f64() * 1e6 / load.calls as f64);
+        self.per_second.push(load.per_second());
+        Ok(())
+    }
+
+    fn serial(&mut self, address: SocketAddr, calls: usize) -> anyhow::Result<()> {
+        self.latencies.extend(micros(&serial(address, &self.requests[0], calls)?));
+        Ok(())
+    }
+}
+
 fn against_native(plan: &Plan, home: &Path) -> anyhow::Result<Vec<Row>> {
     let plugins = components::with_echo(home)?;
     let executor = executor(std::thread::available_parallelism()?.get())?;
@@ -31,71 +61,54 @@ fn against_native(plan: &Plan, home: &Path) -> anyhow::Result<Vec<Row>> {
     let (_bridge, address) = executor.block_on(async {
         let bridge = bridge(&state, &words, None).await?;
         let entry = bridge.catalog.find(ECHO).expect("the echo component was loaded");
-        let address = in_process::serve(&bridge, native::route(entry)).await?;
+        let address = in_process::serve(&bridge, native::routes(&bridge, entry)).await?;
         anyhow::Ok((bridge, address))
     })?;
 
-    let requests = |path: &str| -> Vec<Vec<u8>> {
-        (1..=CALLERS).map(|n| post(path, None, &tool_call(n, ECHO, &echo_text()))).collect()
-    };
-    let (sandboxed, native) = (requests("/mcp"), requests(native::PATH));
-    same_reply(address, &sandboxed[0], &native[0])?;
-    serial(address, &sandboxed[0], plan.warm_up)?;
-    serial(address, &native[0], plan.warm_up)?;
-
-    let (mut ratios, mut ours, mut theirs) = (vec![], vec![], vec![]);
-    let (mut our_cpu, mut their_cpu) = (vec![], vec![]);
-    let measure = |requests: &[Vec<u8>]| {
-        let before = cpu::used("self")?;
-        let load = flood(address, requests, plan.turn)?;
-        let cpu = (cpu::used("self")? - before).as_secs_f64() * 1e6 / load.calls as f64;
-        anyhow::Ok((load.per_second(), cpu))
-    };
-    for _ in 0..plan.rounds {
-        let (native, native_cpu) = measure(&native)?;
-        let (sandboxed, sandboxed_cpu) = measure(&sandboxed)?;
-        ratios.push(sandboxed / native);
-        ours.push(sandboxed);
-        theirs.push(native);
-        our_cpu.push(sandboxed_cpu);
-        their_cpu.push(native_cpu);
+    let mut sides = ["/mcp", native::BARE, native::GATED].map(Side::new);
+    same_reply(address, &sides[0].requests[0], &sides[1].requests[0])?;
+    same_reply(address, &sides[0].requests[0], &sides[2].requests[0])?;
+    for side in &mut sides {
+        serial(address, &side.requests[0], plan.warm_up)?;
     }
-    let (mut with, mut without) = (vec![], vec![]);
     for _ in 0..plan.rounds {
-        without.extend(micros(&serial(address, &native[0], plan.serial)?));
-        with.extend(micros(&serial(address, &sandboxed[0], plan.serial)?));
+        for side in &mut sides {
+            side.flood(address, plan)?;
+        }
     }
-    let serially =
-        |share| format!("{} and {} µs", figure(percentile(&with, share)), figure(percentile(&without, share)));
+    for _ in 0..plan.rounds {
+        for side in &mut sides {
+            side.serial(address, plan.serial)?;
+        }
+    }
+    let [sandboxed, bare, gated] = &sides;
+    let throughput = |what, bound, native: &Side| {
+        let ratios: Vec<f64> = sandboxed.per_second.iter().zip(&native.per_second).map(|(s, n)| s / n).collect();
+        let (ours, theirs) = (median(&sandboxed.per_second), median(&native.per_second));
+        Row::new(what, bound, median(&ratios), "×").note(format!("{ours:.0} and {theirs:.0} calls/s"))
+    };
+    let processor = |what, native: &Side| {
+        let (ours, theirs) = (median(&sandboxed.cpu), median(&native.cpu));
+        Row::new(what, Bound::None, theirs / ours, "×")
+            .note(format!("{ours:.1} and {theirs:.1} µs a call, client included"))
+    };
+    let added = |what, bound, native: &Side, share| {
+        let (ours, theirs) = (percentile(&sandboxed.latencies, share), percentile(&native.latencies, share));
+        Row::new(what, bound, ours - theirs, "µs").note(format!("{} and {} µs", figure(ours), figure(theirs)))
+    };
     Ok(vec![
-        Row::new("echo, sandboxed against native, HTTP, 8 callers", Bound::AtLeast(0.8), median(&ratios), "×")
-            .note(format!("{:.0} and {:.0} calls/s", median(&ours), median(&theirs))),
-        Row::new(
-            "the same by processor time, client included",
-            Bound::None,
-            median(&their_cpu) / median(&our_cpu),
-            "×",
-        )
-        .note(format!("{:.1} and {:.1} µs a call", median(&our_cpu), median(&their_cpu))),
-        Row::new(
-            "echo, serial: added by the sandbox, median",
-            Bound::AtMost(25.0),
-            median(&with) - median(&without),
-            "µs",
-        )
-        .note(serially(0.5)),
-        Row::new(
-            "echo, serial: added by the sandbox, p99",
-            Bound::None,
-            percentile(&with, 0.99) - percentile(&without, 0.99),
-            "µs",
-        )
-        .note(serially(0.99)),
+        throughput("echo, sandboxed against native, HTTP, 8 callers", Bound::AtLeast(0.8), bare),
+        processor("the same by processor time", bare),
+        throughput("the same, native behind the same gates", Bound::None, gated),
+        processor("the same, native behind the same gates, by processor time", gated),
+        added("echo, serial: added by the sandbox, median", Bound::AtMost(25.0), bare, 0.5),
+        added("echo, serial: added by the sandbox, p99", Bound::None, bare, 0.99),
+        added("the same, native behind the same gates, median", Bound::None, gated, 0.5),
     ])
 }
 
 /// The yardstick is one only as long as both sides do the same.
-fn same_reply(address: std::net::SocketAddr, one: &[u8], other: &[u8]) -> anyhow::Result<()> {
+fn same_reply(address: SocketAddr, one: &[u8], other: &[u8]) -> anyhow::Result<()> {
     client::on_this_thread(async {
         let mut connection = client::Connection::open(address).await?;
         let mut replies = vec![];

@@ -100,13 +100,13 @@ fn idle_memory(home: &Path) -> anyhow::Result<Vec<Row>> {
     };
     // Their code is compiled once and kept; it is the next start that counts.
     idle(&["--plugins", &more])?;
-    let (eight, eight_shared) = idle(&[])?;
-    let (all, all_shared) = idle(&["--plugins", &more])?;
+    let (eight, eight_anonymous) = idle(&[])?;
+    let (all, all_anonymous) = idle(&["--plugins", &more])?;
     let each = |all: f64, eight: f64| (all - eight) / f64::from(MORE) / MIB;
     Ok(vec![
         Row::new("idle memory with eight tools, resident", Bound::AtMost(30.0), eight / MIB, "MiB")
-            .note(format!("{:.1} MiB proportional", eight_shared / MIB)),
+            .note(format!("{:.1} MiB of it anonymous, the rest pages of files", eight_anonymous / MIB)),
         Row::new("each further idle plugin, resident", Bound::AtMost(0.2), each(all, eight), "MiB")
-            .note(format!("{:.2} MiB proportional; of {MORE}", each(all_shared, eight_shared))),
+            .note(format!("{:.2} MiB of it anonymous; of {MORE}", each(all_anonymous, eight_anonymous))),
     ])
 }

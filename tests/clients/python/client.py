@@ -6,33 +6,16 @@ python client.py '{"transport":"http","url":"http://…/mcp","token":"…"}'
 
 import asyncio
 import json
-import sys
-from contextlib import asynccontextmanager
 
-import httpx
-from mcp import ClientSession, McpError, StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
+from mcp import ClientSession, McpError
 from mcp.types import CallToolResult
+from where import streams
 
-WHERE = json.loads(sys.argv[1])
 WORKFLOW = {
     "persona": "chief-technology-officer",
     "workflow": "adr-quick-capture",
     "inputs": {"title": "From an SDK", "decision_context": "Does it follow tasks?"},
 }
-
-
-@asynccontextmanager
-async def streams():
-    if WHERE["transport"] == "stdio":
-        server = StdioServerParameters(command=WHERE["command"], args=WHERE["args"], env=WHERE["env"])
-        async with stdio_client(server) as (read, write):
-            yield read, write
-        return
-    headers = {"Authorization": f"Bearer {WHERE['token']}"}
-    async with httpx.AsyncClient(headers=headers, timeout=30, trust_env=False) as client:
-        async with streamable_http_client(WHERE["url"], http_client=client) as (read, write, _):
-            yield read, write
 
 
 async def error_of(doing):

@@ -4,19 +4,8 @@
 //   node client.mjs '{"transport":"http","url":"http://…/mcp","token":"…"}'
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
-import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { CallToolResultSchema, McpError, ResultSchema } from "@modelcontextprotocol/sdk/types.js";
-
-const where = JSON.parse(process.argv[2]);
-
-function transport() {
-  if (where.transport === "stdio") {
-    return new StdioClientTransport({ command: where.command, args: where.args, env: where.env, stderr: "inherit" });
-  }
-  const headers = { Authorization: `Bearer ${where.token}` };
-  return new StreamableHTTPClientTransport(new URL(where.url), { requestInit: { headers } });
-}
+import { transport } from "./where.mjs";
 
 /** What a program sees of an error, without reading its text. */
 async function errorOf(doing) {

@@ -1,28 +1,24 @@
-//! Running one stored task to its end, and finding the tasks of workers that died.
+//! Running one stored task to its end.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
+use super::asking::RowClient;
+use super::question::Question;
 use super::{StoredCall, Tasks};
 use crate::auth::Caller;
 use crate::broker::audit::Subject;
+use crate::broker::observe::NotBegun;
 use crate::broker::pipeline::{Holding, Run};
-use crate::broker::steps::Cleared;
+use crate::broker::steps::{Cleared, Gated, Pending};
 use crate::error::{Error, Reason, Result};
-use crate::model::{ClientPort, Laps, Progress, ProgressSink, TenantId, Trace};
+use crate::model::{ClientPort, Elicitation, Laps, Progress, ProgressSink, TenantId, ToolResult, Trace};
 use crate::runtime::PluginCall;
 use crate::store::{TaskEnd, TaskId, TaskRow, TaskStatus, WorkerId};
 
 /// How long new progress may wait before it is stored.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// What a look for abandoned tasks found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
-    pub run_again: u32,
-    pub failed: u32,
-}
 
 impl Tasks {
     /// Claim and run one task. Returns when it has ended, or at once when somebody else holds it.
@@ -35,11 +31,15 @@ impl Tasks {
         }
     }
 
-    async fn run_claimed(self: &Arc<Self>, row: TaskRow, worker: WorkerId) {
+    pub(super) async fn run_claimed(self: &Arc<Self>, row: TaskRow, worker: WorkerId) {
         let (tenant, id) = (row.owner.tenant, row.id.clone());
-        let trace = stored_call(&row).trace(row.trace_id);
+        let trace = StoredCall::of(&row).trace(row.trace_id);
         self.observer.metrics.task_opened();
-        let outcome = match self.prepare(&row) {
+        let prepared = match self.may_begin(&row) {
+            true => self.prepare(&row),
+            false => Err(worker_lost()),
+        };
+        let outcome = match prepared {
             Ok(prepared) => self.execute(&row, &worker, prepared).await,
             Err(error) => {
                 if let Err(unwritten) = self.close_unfinished(&row, &error).await {
@@ -65,32 +65,109 @@ impl Tasks {
         }
     }
 
-    fn prepare(&self, row: &TaskRow) -> Result<Cleared> {
+    fn prepare(&self, row: &TaskRow) -> Result<Gated> {
         let entry = self
             .catalog
             .find(row.tool.as_str())
             .ok_or_else(|| Error::new(Reason::ToolNotFound, format!("Tool {} is not here any more.", row.tool)))?;
-        if row.attempts > 1 && !entry.tool.idempotent_task {
-            return Err(worker_lost());
-        }
-        let stored = stored_call(row);
-        let confirmation = stored.confirmation();
+        let stored = StoredCall::of(row);
         let caller = Caller::of_task(&row.owner, stored.scopes);
-        Ok(Cleared::of_task(caller, entry, row.arguments.clone(), confirmation))
+        Ok(Gated::of_task(caller, entry, row.arguments.clone(), &stored.confirmation))
     }
 
-    async fn execute(
-        self: &Arc<Self>,
-        row: &TaskRow,
-        worker: &WorkerId,
-        cleared: Cleared,
-    ) -> Result<crate::model::ToolResult> {
-        let stored = stored_call(row);
-        let trace = stored.trace(row.trace_id);
+    /// A task that nobody ever began is simply late, and one that had not been confirmed has done nothing yet; others are
+    /// run again only where their tool says that this is safe.
+    pub(super) fn may_begin(&self, row: &TaskRow) -> bool {
+        let idempotent = || self.catalog.find(row.tool.as_str()).is_some_and(|entry| entry.tool.idempotent_task);
+        row.attempts <= 1 || StoredCall::of(row).confirmation == Pending::WORD || idempotent()
+    }
+
+    async fn execute(self: &Arc<Self>, row: &TaskRow, worker: &WorkerId, gated: Gated) -> Result<ToolResult> {
         let cancel = CancellationToken::new();
         let latest: Arc<Mutex<Option<Progress>>> = Arc::default();
         let keeper = tokio::spawn(self.clone().keep(row.clone(), worker.clone(), cancel.clone(), latest.clone()));
-        let left = row.timeout_at.duration_since(jiff::Timestamp::now()).max(jiff::SignedDuration::ZERO);
+        let (store, features) = (self.store.clone(), StoredCall::of(row).features);
+        let client =
+            RowClient::new(store, row.clone(), worker.clone(), features, self.settings.ask_timeout, cancel.clone());
+        let client = Arc::new(client);
+        let cleared = match gated {
+            Gated::Cleared(cleared) => Ok(cleared),
+            Gated::Pending(pending) => self.confirmed(row, worker, pending, &client).await,
+        };
+        let outcome = match cleared {
+            Ok(cleared) => self.run_cleared(row, worker, cleared, client, cancel, latest).await,
+            Err(refusal) => Err(refusal),
+        };
+        keeper.abort();
+        match outcome {
+            // Cancelled by our own end, not by the caller: the row must say so.
+            Err(error) if error.reason() == Reason::Cancelled && self.stop.is_cancelled() => Err(worker_lost()),
+            outcome => outcome,
+        }
+    }
+
+    /// Ask the owner whether it may run. The row says that it may before it does; a refusal closes the call's bracket.
+    async fn confirmed(
+        &self,
+        row: &TaskRow,
+        worker: &WorkerId,
+        pending: Pending,
+        client: &RowClient,
+    ) -> Result<Cleared> {
+        let stored = StoredCall::of(row);
+        let (trace, request_id) = (stored.trace(row.trace_id), stored.request_id.clone());
+        let subject = Subject::of_pending(&pending, trace, request_id.clone(), &row.id);
+        let (caller, entry, received) = (pending.caller.clone(), pending.entry.clone(), Instant::now());
+        let asked = match pending.form() {
+            Ok(form) => {
+                let elicitation = Elicitation::Form(form);
+                let question = Question::from(&elicitation);
+                let agreed = stored.agreed();
+                client
+                    .ask_and(question, |answer| {
+                        let answer = answer.and_then(|answer| answer.into_elicitation(&elicitation));
+                        Ok((pending.answered(answer)?, Some(agreed.to_json())))
+                    })
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        let refusal = match asked {
+            Ok(cleared) => return Ok(cleared),
+            Err(error) if error.reason() == Reason::Cancelled && self.stop.is_cancelled() => worker_lost(),
+            Err(refusal) => refusal,
+        };
+        let refusal = match self.holding(row, worker).await {
+            Holding::Ours => refusal,
+            Holding::Cancelled => Error::new(Reason::Cancelled, "The task was cancelled."),
+            // They ask again, and close it.
+            Holding::Theirs => return Err(refusal),
+        };
+        self.audit.reopen(subject, row.created_at).close(&Err(refusal.clone()), 0).await?;
+        self.observer.not_begun(NotBegun {
+            entry: &entry,
+            caller: &caller,
+            trace: &trace,
+            received,
+            request_id: request_id.as_deref(),
+            task_id: row.id.as_str(),
+            refusal: &refusal,
+        });
+        Err(refusal)
+    }
+
+    async fn run_cleared(
+        &self,
+        row: &TaskRow,
+        worker: &WorkerId,
+        cleared: Cleared,
+        client: Arc<RowClient>,
+        cancel: CancellationToken,
+        latest: Arc<Mutex<Option<Progress>>>,
+    ) -> Result<ToolResult> {
+        let stored = StoredCall::of(row);
+        let trace = stored.trace(row.trace_id);
+        let left = client.timeout_at().await.duration_since(jiff::Timestamp::now()).max(jiff::SignedDuration::ZERO);
         let subject = Subject::of(&cleared, trace, stored.request_id.clone(), Some(row.id.to_string()));
         let run = Run {
             call: PluginCall {
@@ -98,11 +175,11 @@ impl Tasks {
                 bearer: None,
                 trace,
                 deadline: Instant::now() + left.unsigned_abs(),
-                cancel: cancel.clone(),
+                cancel,
                 progress: ProgressSink::new(move |report| {
                     *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
                 }),
-                client: ClientPort::none(),
+                client: ClientPort::new(client),
                 task_id: Some(row.id.to_string()),
                 cleared_to_append: cleared.may_append(),
             },
@@ -111,13 +188,7 @@ impl Tasks {
             request_id: stored.request_id,
             laps: Laps::none(),
         };
-        let outcome = run.finish(&cleared, &self.observer, self.holding(row, worker)).await;
-        keeper.abort();
-        match outcome {
-            // Cancelled by our own end, not by the caller: the row must say so.
-            Err(error) if error.reason() == Reason::Cancelled && self.stop.is_cancelled() => Err(worker_lost()),
-            outcome => outcome,
-        }
+        run.finish(&cleared, &self.observer, self.holding(row, worker)).await
     }
 
     /// Asked right before the closing row is written: a worker that was only slow may have lost its task meanwhile.
@@ -167,56 +238,6 @@ impl Tasks {
         }
     }
 
-    /// Take over what dead workers left: run it again where that is safe, else fail it. Call at start and then regularly.
-    pub async fn recover(self: &Arc<Self>) -> Result<Recovered> {
-        let mut recovered = Recovered::default();
-        for (tenant, id) in self.store.abandoned_tasks(self.settings.lease / 2).await? {
-            let worker = self.new_worker();
-            let Some(row) = self.store.claim_task(tenant, &id, &worker, self.settings.lease).await? else {
-                continue;
-            };
-            let idempotent = self.catalog.find(row.tool.as_str()).is_some_and(|e| e.tool.idempotent_task);
-            // A task that nobody ever began is simply late.
-            if row.attempts <= 1 || idempotent {
-                recovered.run_again += 1;
-                let tasks = self.clone();
-                self.running.spawn(async move { tasks.run_claimed(row, worker).await });
-            } else {
-                recovered.failed += 1;
-                let trace = stored_call(&row).trace(row.trace_id);
-                // The closing row first: should we die in between, the next one finds the task again.
-                self.close_unfinished(&row, &worker_lost()).await?;
-                self.fail(&row, Some(&worker), &trace, &worker_lost()).await?;
-                self.observer.metrics.tasks_recovered(1, "failed");
-            }
-        }
-        if recovered != Recovered::default() {
-            tracing::warn!(
-                run_again = recovered.run_again,
-                failed = recovered.failed,
-                "recovered tasks whose worker had ended"
-            );
-        }
-        Ok(recovered)
-    }
-
-    /// Recover now and then, and delete what nobody will ask for any more, until the process stops.
-    pub async fn housekeeping(self: Arc<Self>) {
-        let mut every = tokio::time::interval(self.settings.lease);
-        loop {
-            tokio::select! {
-                _ = every.tick() => {}
-                () = self.stop.cancelled() => return,
-            }
-            if let Err(error) = self.recover().await {
-                tracing::warn!(error = ?error, "abandoned tasks could not be looked for");
-            }
-            if let Err(error) = self.store.prune_tasks().await {
-                tracing::warn!(error = ?error, "ended tasks could not be pruned");
-            }
-        }
-    }
-
     pub(super) async fn fail(
         &self,
         row: &TaskRow,
@@ -234,31 +255,13 @@ impl Tasks {
     }
 
     pub(super) async fn close_unfinished(&self, row: &TaskRow, error: &Error) -> Result<()> {
-        let Ok(cleared) = self.prepare_any(row) else { return Ok(()) };
-        let stored = stored_call(row);
-        let subject =
-            Subject::of(&cleared, stored.trace(row.trace_id), stored.request_id.clone(), Some(row.id.to_string()));
+        let Ok(gated) = self.prepare(row) else { return Ok(()) };
+        let stored = StoredCall::of(row);
+        let subject = Subject::of_task(&gated, stored.trace(row.trace_id), stored.request_id.clone(), &row.id);
         self.audit.reopen(subject, row.created_at).close(&Err(error.clone()), 0).await
     }
-
-    fn prepare_any(&self, row: &TaskRow) -> Result<Cleared> {
-        self.prepare(&TaskRow { attempts: 1, ..row.clone() })
-    }
 }
 
-fn stored_call(row: &TaskRow) -> StoredCall {
-    serde_json::from_value(row.call.clone()).unwrap_or_else(|error| {
-        tracing::error!(task = %row.id, %error, "a task row is damaged; it is treated as a caller without scopes");
-        StoredCall {
-            scopes: Some(Default::default()),
-            request_id: None,
-            span: String::new(),
-            sampled: false,
-            confirmation: String::new(),
-        }
-    })
-}
-
-fn worker_lost() -> Error {
+pub(super) fn worker_lost() -> Error {
     Error::new(Reason::WorkerLost, "The process that ran this task ended before the task did.")
 }

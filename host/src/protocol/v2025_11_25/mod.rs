@@ -5,6 +5,7 @@
 mod clients;
 mod completions;
 mod cursor;
+mod followers;
 mod lifecycle;
 mod logging;
 mod prompts;
@@ -13,6 +14,8 @@ mod shapes;
 mod subscriptions;
 mod tasks;
 mod tools;
+
+pub use followers::Followers;
 
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::tools::wire_result;
 use super::{Request, invalid};
+use crate::broker::asked_of;
 use crate::error::{Error, Reason, Result};
 use crate::protocol::jsonrpc::code;
 use crate::store::{TaskRow, TaskStatus};
@@ -46,16 +47,18 @@ pub async fn cancel(request: Request<'_>) -> Result<Value> {
     })
 }
 
-/// Blocks until the task has ended, then answers what the call itself would have answered.
+/// Blocks until the task has ended, then answers what the call itself would have answered. What the task asks meanwhile is
+/// asked of this request's client.
 pub async fn result(request: Request<'_>) -> Result<Value> {
     let (Asked::Mcp(id) | Asked::Plain(id)) = asked(&request)?;
     let owner = request.peer.caller.task_owner();
-    let row = request.protocol.broker.tasks().wait(&owner, &id, &request.cancel).await?;
-    let related = json!({ "taskId": row.id.as_str() });
+    let client = request.peer.client_port(&request.protocol.clients, Some(id.clone()));
+    let row = request.protocol.broker.tasks().wait(&owner, &id, &request.cancel, &client).await?;
+    let related = related(row.id.as_str());
     match (row.output, row.error) {
         (Some(output), _) => {
             let mut wire = wire_result(output);
-            wire["_meta"][RELATED_TASK] = related;
+            wire["_meta"][RELATED_TASK] = related[RELATED_TASK].clone();
             Ok(wire)
         }
         (None, Some(stored)) => {
@@ -69,12 +72,9 @@ pub async fn result(request: Request<'_>) -> Result<Value> {
                     _ => error = error.with(&key, value),
                 }
             }
-            Err(error.with("_meta", json!({ RELATED_TASK: related })))
+            Err(error.with("_meta", related))
         }
-        (None, None) => {
-            Err(Error::new(Reason::Cancelled, "The task was cancelled.")
-                .with("_meta", json!({ RELATED_TASK: related })))
-        }
+        (None, None) => Err(Error::new(Reason::Cancelled, "The task was cancelled.").with("_meta", related)),
     }
 }
 
@@ -89,6 +89,11 @@ pub async fn list(request: Request<'_>) -> Result<Value> {
         result["nextCursor"] = next.into();
     }
     Ok(result)
+}
+
+/// `_meta` of a message that belongs to a task.
+pub fn related(id: &str) -> Value {
+    json!({ RELATED_TASK: { "taskId": id } })
 }
 
 /// The revision's `Task`.
@@ -114,6 +119,14 @@ fn status_message(row: &TaskRow) -> Option<String> {
     if let Some(error) = &row.error {
         return Some(error.message.clone());
     }
+    if let Some(asked) = asked_of(row) {
+        return Some(asked);
+    }
+    match row.status {
+        TaskStatus::Cancelled => return Some("The task was cancelled.".into()),
+        TaskStatus::Failed => return Some("The tool reported a failure; tasks/result says which.".into()),
+        TaskStatus::Running | TaskStatus::InputRequired | TaskStatus::Completed => {}
+    }
     let progress = row.progress.as_ref()?;
     progress.message.clone().or_else(|| progress.total.map(|total| format!("{} of {total}", progress.progress)))
 }
@@ -134,6 +147,9 @@ fn plain_task(row: &TaskRow) -> Value {
         body.insert("code".into(), code(error.reason()).into());
         body.insert("message".into(), error.message.as_str().into());
         plain.insert("error".into(), body.into());
+    }
+    if let Some(asked) = asked_of(row) {
+        plain.insert("message".into(), asked.into());
     }
     if let Some(progress) = &row.progress {
         plain.insert("progress".into(), serde_json::to_value(progress).expect("progress is JSON"));

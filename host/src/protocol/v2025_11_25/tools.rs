@@ -4,14 +4,14 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 use super::shapes::insert_meta;
-use super::{Request, cursor, invalid, tasks};
+use super::{Request, cursor, followers, invalid, tasks};
 use crate::broker::{Entry, Reply};
 use crate::error::Result;
-use crate::model::{CallContext, Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
+use crate::model::{Content, TaskRequest, TaskSupport, ToolCall, ToolResult};
 
 pub fn list(request: Request<'_>) -> Result<Value> {
-    let tools = request.protocol.broker.catalog().visible_to(&request.peer.caller);
     let peer = request.peer;
+    let tools = request.protocol.broker.catalog().visible_to(&peer.caller);
     let underscored = peer.policy.underscore_names.unwrap_or_else(|| peer.session.facts().underscore_names);
     cursor::page(&request, "tools", &tools, |entry| wire_tool(entry, underscored))
 }
@@ -58,23 +58,14 @@ pub async fn call(request: Request<'_>) -> Result<Value> {
     let meta = request.object("_meta")?;
     let task = task_request(&request)?;
     let peer = request.peer;
-    let call = ToolCall {
-        name,
-        arguments,
-        task,
-        context: CallContext {
-            trace: request.trace,
-            request_id: Some(request.id.to_string()),
-            cancel: request.cancel.clone(),
-            progress: peer.progress_sink(&meta),
-            client: peer.client_port(&request.protocol.clients, None),
-            host_may_confirm: peer.policy.host_may_confirm,
-        },
-        meta,
-    };
+    let call = ToolCall { name, arguments, task, context: request.context()?, meta: meta.clone() };
     match request.protocol.broker.call_tool(&peer.caller, call).await? {
         Reply::Result(result) => Ok(wire_result(result)),
-        Reply::Task(row) if task.is_some() => Ok(json!({ "task": tasks::wire_task(&row) })),
+        Reply::Task(row) if task.is_some() => {
+            let wire = tasks::wire_task(&row);
+            followers::follow(&request, *row, &meta);
+            Ok(json!({ "task": wire }))
+        }
         Reply::Task(row) => {
             let handle = json!({ "task_id": row.id.as_str(), "status": "running" });
             Ok(wire_result(ToolResult {
@@ -95,10 +86,12 @@ fn task_request(request: &Request<'_>) -> Result<Option<TaskRequest>> {
     let ttl = match task.get("ttl") {
         None | Some(Value::Null) => None,
         Some(ttl) => {
-            Some(ttl.as_u64().ok_or_else(|| invalid("params.task.ttl must be a number of milliseconds.".into()))?)
+            // 60000.0 is the same JSON number; a time of centuries is bounded like any other.
+            let ms = ttl.as_f64().filter(|ms| *ms >= 0.0);
+            Some(ms.ok_or_else(|| invalid("params.task.ttl must be a number of milliseconds.".into()))?)
         }
     };
-    Ok(Some(TaskRequest { ttl: ttl.map(Duration::from_millis) }))
+    Ok(Some(TaskRequest { ttl: ttl.map(|ms| Duration::from_millis(ms as u64)) }))
 }
 
 pub fn wire_result(result: ToolResult) -> Value {

@@ -110,7 +110,7 @@ async fn insert(
     .bind(column(linked, |l| l.position.seq))
     .bind(column(linked, |l| l.prepared.row.kind.clone()))
     .bind(column(linked, |l| l.prepared.row.actor.clone()))
-    .bind(column(linked, |l| l.prepared.body.clone()))
+    .bind(column(linked, |l| l.prepared.body.to_owned()))
     .bind(column(linked, |l| l.prepared.ts.clone()))
     .bind(column(linked, |l| l.prepared.row.trace_id.clone()))
     .bind(column(linked, |l| l.position.prev_anchor.clone()))

@@ -171,8 +171,9 @@ impl Store for PostgresStore {
         id: &TaskId,
         worker: &WorkerId,
         timeout_at: Timestamp,
+        call: Option<&Value>,
     ) -> Result<Option<TaskStatus>> {
-        tasks::set_running(self, tenant, id, worker, timeout_at).await
+        tasks::set_running(self, tenant, id, worker, timeout_at, call).await
     }
     async fn answer_task(&self, owner: &TaskOwner, id: &TaskId, question_id: &str, answer: &Value) -> Result<bool> {
         tasks::answer(self, owner, id, question_id, answer).await

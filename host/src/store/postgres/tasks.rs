@@ -223,6 +223,7 @@ pub(super) async fn set_running(
     id: &TaskId,
     worker: &WorkerId,
     timeout_at: Timestamp,
+    call: Option<&Value>,
 ) -> Result<Option<TaskStatus>> {
     let query = sqlx::query(
         "UPDATE plugin_host.tasks SET
@@ -231,6 +232,7 @@ pub(super) async fn set_running(
              timeout_at_us = CASE WHEN completed_at_us IS NULL THEN $4 ELSE timeout_at_us END,
              expires_at_us = CASE WHEN completed_at_us IS NULL THEN greatest(expires_at_us, $4) ELSE expires_at_us END,
              ttl_us = CASE WHEN completed_at_us IS NULL THEN greatest(ttl_us, $4 - created_at_us) ELSE ttl_us END,
+             call = CASE WHEN completed_at_us IS NULL THEN coalesce($5::json, call) ELSE call END,
              updated_at_us = CASE WHEN completed_at_us IS NULL
                              THEN greatest(plugin_host.now_us(), updated_at_us + 1) ELSE updated_at_us END
          WHERE tenant_id = $1 AND id = $2 AND worker = $3
@@ -239,7 +241,8 @@ pub(super) async fn set_running(
     .bind(tenant.0)
     .bind(id.to_string())
     .bind(worker.0.clone())
-    .bind(timeout_at.as_microsecond());
+    .bind(timeout_at.as_microsecond())
+    .bind(call.map(to_json));
     change(store, tenant, id, query).await?.first().map(status).transpose()
 }
 

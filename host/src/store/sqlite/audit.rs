@@ -1,28 +1,33 @@
 //! The audit log in SQLite.
 //!
-//! The common append is one statement and one hop to the connection's thread: rows are linked to the heads that this
-//! process remembers, and the schema's triggers check the link, move the head and fill the outbox. When another
-//! process came in between, or an idempotency key was used before, the statement is refused as a whole and the append
-//! is done again the long way, reading heads and keys under the write lock.
+//! The common append wakes no other thread: rows are linked to the heads that this process remembers, and the schema's
+//! triggers check the link, move the head and fill the outbox. When another process came in between, or an idempotency
+//! key was used before, it is refused as a whole and done again the long way, reading heads and keys under the write
+//! lock.
 
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection, QueryBuilder, Sqlite};
 use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
 
 use super::SqliteStore;
-use super::open::primary_code;
+use super::open::BUSY;
+use super::quill::{Quill, Written};
 use super::read_all;
-use crate::error::Result;
+use crate::error::{Error, Reason, Result};
 use crate::model::TenantId;
 use crate::store::chain::{EarlierKeys, Head, Linked, Prepared, link, prepare};
 use crate::store::rows::{Columns, audit_row, earlier, tenant, to_json, unavailable};
 use crate::store::{Appended, AuditFilter, AuditHead, AuditRow, Durability, NewAuditRow};
 
-const CONSTRAINT: i32 = 19;
 /// More remembered heads than this are forgotten; they are read again when needed.
 const MAX_HEADS: usize = 4096;
-/// Larger batches take several statements, and therefore a transaction.
+/// Most rows in one statement of the long way.
 const STATEMENT_ROWS: usize = 64;
+/// Most rows that are appended on the caller's thread; more would keep other calls waiting for it.
+const QUICK_ROWS: usize = 128;
+/// First pause when another process is writing; each is twice the one before, up to ten times this.
+const PAUSE: Duration = Duration::from_millis(1);
 
 pub(super) async fn append(store: &SqliteStore, rows: &[NewAuditRow], durability: Durability) -> Result<Vec<Appended>> {
     if rows.is_empty() {
@@ -35,7 +40,7 @@ pub(super) async fn append(store: &SqliteStore, rows: &[NewAuditRow], durability
     let remembered: Option<HashMap<TenantId, Head>> =
         tenants.iter().map(|t| Some((*t, pen.heads.get(t)?.clone()))).collect();
     let quick = match remembered {
-        Some(heads) if batch.len() <= STATEMENT_ROWS => append_quickly(&mut pen.connection, &batch, heads).await?,
+        Some(heads) if batch.len() <= QUICK_ROWS => append_quickly(&mut pen.quill, &batch, heads).await?,
         _ => None,
     };
     let (answers, heads) = match quick {
@@ -62,16 +67,25 @@ type Done = (Vec<Appended>, HashMap<TenantId, Head>);
 
 /// `None` when the heads were not the heads, or a key was used before; nothing was written then.
 async fn append_quickly(
-    connection: &mut SqliteConnection,
+    quill: &mut Quill,
     batch: &[Prepared<'_>],
     mut heads: HashMap<TenantId, Head>,
 ) -> Result<Option<Done>> {
     let (linked, answers) = link(batch, &mut heads, &EarlierKeys::new());
-    match insert(connection, &linked).await {
-        Ok(()) => Ok(Some((answers, heads))),
-        Err(e) if primary_code(&e) == Some(CONSTRAINT) => Ok(None),
-        Err(e) => Err(unavailable(e)),
+    let (started, mut pause) = (Instant::now(), PAUSE);
+    loop {
+        match quill.append(&linked).map_err(out_of_reach)? {
+            Written::Committed => return Ok(Some((answers, heads))),
+            Written::Refused => return Ok(None),
+            Written::Busy if started.elapsed() > BUSY => return Err(out_of_reach("another process keeps writing")),
+            Written::Busy => tokio::time::sleep(pause).await,
+        }
+        pause = (pause * 2).min(PAUSE * 10);
     }
+}
+
+fn out_of_reach(why: impl std::fmt::Display) -> Error {
+    Error::new(Reason::StoreUnavailable, "The bridge's store cannot be reached.").detail(why)
 }
 
 async fn append_carefully(
@@ -124,7 +138,7 @@ async fn insert(connection: &mut SqliteConnection, linked: &[Linked<'_>]) -> sql
                 .push_bind(at.seq)
                 .push_bind(&row.kind)
                 .push_bind(&row.actor)
-                .push_bind(&linked.prepared.body)
+                .push_bind(linked.prepared.body)
                 .push_bind(&linked.prepared.ts)
                 .push_bind(&row.trace_id)
                 .push_bind(&at.prev_anchor)

@@ -1,12 +1,13 @@
 //! The embedded store: one SQLite file in the user's state directory, shared by every bridge of that user.
 //!
-//! WAL mode; one connection writes, a few read. Every write is a single statement or a `BEGIN IMMEDIATE` transaction,
+//! WAL mode; one connection writes (and another the common audit rows, in turns with it), a few read. Every write is a single statement or a `BEGIN IMMEDIATE` transaction,
 //! so processes that share the file take turns and none acts on what another has changed meanwhile. All of them run on
 //! one machine, so its clock is the clock of leases and times to live.
 
 mod audit;
 mod open;
 mod outbox;
+mod quill;
 mod sessions;
 mod tasks;
 mod writer;
@@ -49,8 +50,8 @@ impl SqliteStore {
     /// Errors: one sentence each for a damaged file, a file of another program, a schema newer than this bridge, and a
     /// file that cannot be opened; the path is in the detail.
     pub async fn open(path: &Path) -> Result<SqliteStore> {
-        let (connection, readers) = open::open(path).await?;
-        let writer = Arc::new(Writer::new(connection, path));
+        let (connection, quill, readers) = open::open(path).await?;
+        let writer = Arc::new(Writer::new(connection, quill, path));
         let checkpoints = writer::checkpoint_in_background(Arc::downgrade(&writer));
         Ok(SqliteStore { writer, readers, bells: Bells::default(), checkpoints })
     }
@@ -130,8 +131,9 @@ impl Store for SqliteStore {
         id: &TaskId,
         worker: &WorkerId,
         timeout_at: Timestamp,
+        call: Option<&Value>,
     ) -> Result<Option<TaskStatus>> {
-        tasks::set_running(self, tenant, id, worker, timeout_at).await
+        tasks::set_running(self, tenant, id, worker, timeout_at, call).await
     }
     async fn answer_task(&self, owner: &TaskOwner, id: &TaskId, question_id: &str, answer: &Value) -> Result<bool> {
         tasks::answer(self, owner, id, question_id, answer).await

@@ -1,14 +1,13 @@
 //! Opening the file: permissions, pragmas, schema. It knows nothing of tasks or audit rows.
 
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::quill::Quill;
 use crate::error::{Error, Reason, Result};
 
 /// Marks the file as ours (`PRAGMA application_id`): "CyMB".
@@ -20,15 +19,27 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../../migrations/sqlite/0002_questions_and_sessions.sql"),
 ];
 
-/// How long a process waits for its turn to write before it gives up.
-const BUSY: Duration = Duration::from_secs(5);
+/// Of every connection that writes.
+pub(super) const PRAGMAS: [(&str, &str); 4] = [
+    // Commits reach the kernel, not the disk: they survive the process. `Writer::sync` waits for the disk.
+    ("synchronous", "NORMAL"),
+    ("foreign_keys", "ON"),
+    // Checkpoints run in the background; this is for when they cannot keep up.
+    ("wal_autocheckpoint", "16000"),
+    ("journal_size_limit", "67108864"),
+];
 
-pub(super) async fn open(path: &Path) -> Result<(SqliteConnection, SqlitePool)> {
+/// How long a process waits for its turn to write before it gives up.
+pub(super) const BUSY: Duration = Duration::from_secs(5);
+
+/// The async connection that writes, the one for common appends, and those that read.
+pub(super) async fn open(path: &Path) -> Result<(SqliteConnection, Quill, SqlitePool)> {
     create_private(path).map_err(|e| cannot_open(path, e))?;
     let options = SqliteConnectOptions::new().filename(path).busy_timeout(BUSY).disable_statement_logging();
 
     let mut writer = connect_patiently(path, &options).await?;
     migrate(&mut writer, path).await?;
+    let quill = Quill::open(path).map_err(|e| cannot_open(path, e))?;
 
     let readers = SqlitePoolOptions::new()
         .max_connections(4)
@@ -37,7 +48,7 @@ pub(super) async fn open(path: &Path) -> Result<(SqliteConnection, SqlitePool)> 
         .test_before_acquire(false)
         .max_lifetime(None)
         .connect_lazy_with(options.read_only(true));
-    Ok((writer, readers))
+    Ok((writer, quill, readers))
 }
 
 /// SQLite gives its `-wal` and `-shm` files the permissions of the database file.
@@ -58,15 +69,8 @@ fn create_private(path: &Path) -> std::io::Result<()> {
 
 /// The first switch to WAL needs the file to itself and does not wait for its turn, so the waiting is done here.
 async fn connect_patiently(path: &Path, options: &SqliteConnectOptions) -> Result<SqliteConnection> {
-    let options = options
-        .clone()
-        .journal_mode(SqliteJournalMode::Wal)
-        // Commits reach the kernel, not the disk: they survive the process. `Writer::sync` waits for the disk.
-        .synchronous(SqliteSynchronous::Normal)
-        .foreign_keys(true)
-        // Checkpoints run in the background; this is for when they cannot keep up.
-        .pragma("wal_autocheckpoint", "16000")
-        .pragma("journal_size_limit", "67108864");
+    let options = options.clone().journal_mode(SqliteJournalMode::Wal);
+    let options = PRAGMAS.iter().fold(options, |options, (pragma, value)| options.pragma(*pragma, *value));
     let give_up = Instant::now() + BUSY;
     loop {
         match SqliteConnection::connect_with(&options).await {

@@ -182,6 +182,7 @@ pub(super) async fn set_running(
     id: &TaskId,
     worker: &WorkerId,
     timeout_at: Timestamp,
+    call: Option<&Value>,
 ) -> Result<Option<TaskStatus>> {
     let query = sqlx::query(
         "UPDATE tasks SET
@@ -190,6 +191,7 @@ pub(super) async fn set_running(
              timeout_at_us = iif(completed_at_us IS NULL, ?4, timeout_at_us),
              expires_at_us = iif(completed_at_us IS NULL, max(expires_at_us, ?4), expires_at_us),
              ttl_us = iif(completed_at_us IS NULL, max(ttl_us, ?4 - created_at_us), ttl_us),
+             call = iif(completed_at_us IS NULL, coalesce(?6, call), call),
              updated_at_us = iif(completed_at_us IS NULL, max(?5, updated_at_us + 1), updated_at_us)
          WHERE tenant_id = ?1 AND id = ?2 AND worker = ?3
          RETURNING status",
@@ -198,7 +200,8 @@ pub(super) async fn set_running(
     .bind(id.to_string())
     .bind(worker.0.clone())
     .bind(timeout_at.as_microsecond())
-    .bind(now_us());
+    .bind(now_us())
+    .bind(call.map(to_json));
     let rows = store.changed(store.writer.returning(query).await, id).await?;
     rows.first().map(status).transpose()
 }

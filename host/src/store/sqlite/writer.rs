@@ -1,4 +1,4 @@
-//! The one connection of this process that writes, and when what it wrote is on disk.
+//! The write lock of this process, the connections that write under it, and when what they wrote is on disk.
 //!
 //! Durability, in WAL mode with `synchronous=NORMAL`:
 //! - A commit returns after its frames were written to the `-wal` file. They are in the kernel then, so the death of
@@ -23,6 +23,7 @@ use std::time::Duration;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 use tokio::task::AbortHandle;
 
+use super::quill::Quill;
 use crate::error::{Error, Reason, Result};
 use crate::model::TenantId;
 use crate::store::chain::Head;
@@ -45,6 +46,7 @@ pub(super) struct Writer {
 /// What only the holder of the write lock touches.
 pub(super) struct Pen {
     pub connection: SqliteConnection,
+    pub quill: Quill,
     /// Where chains ended when this process last wrote to them. A guess: the database refuses a row that does not
     /// continue its chain, and the head is then read again.
     pub heads: HashMap<TenantId, Head>,
@@ -61,11 +63,11 @@ struct Synced {
 }
 
 impl Writer {
-    pub fn new(connection: SqliteConnection, database: &Path) -> Self {
+    pub fn new(connection: SqliteConnection, quill: Quill, database: &Path) -> Self {
         let mut wal = database.as_os_str().to_owned();
         wal.push("-wal");
         Writer {
-            pen: Mutex::new(Some(Pen { connection, heads: HashMap::new() })),
+            pen: Mutex::new(Some(Pen { connection, quill, heads: HashMap::new() })),
             database: database.to_owned(),
             wal: wal.into(),
             commits: AtomicU64::new(0),
@@ -136,9 +138,9 @@ impl Writer {
     }
 
     pub async fn close(&self) {
-        if let Some(pen) = self.pen.lock().await.take()
-            && let Err(error) = pen.connection.close().await
-        {
+        let Some(pen) = self.pen.lock().await.take() else { return };
+        pen.quill.close();
+        if let Err(error) = pen.connection.close().await {
             tracing::warn!(%error, "the store did not close cleanly; nothing is lost, the next start recovers it");
         }
     }

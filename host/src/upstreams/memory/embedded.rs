@@ -30,7 +30,7 @@ impl Embedded {
                 tenant: row.caller.tenant(),
                 kind: row.kind,
                 actor: row.caller.subject().to_owned(),
-                body: row.body,
+                body: row.body.into(),
                 ts: jiff::Timestamp::now(),
                 trace_id: row.trace.id.to_string(),
                 idempotency_key: Some(row.idempotency_key),

@@ -68,6 +68,7 @@ cyberos_plugin_sdk::export_tools!(
     tasks::LongTask,
     tasks::RequiredTask,
     tasks::IdempotentTask,
+    tasks::DestructiveTask,
     tasks::Destructive,
     tasks::ExternalEffect,
 );

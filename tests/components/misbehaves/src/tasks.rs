@@ -37,14 +37,14 @@ fn work(steps: Steps) -> Result<Done, ToolError> {
 }
 
 macro_rules! task {
-    ($tool:ident, $name:literal, $says:literal, $support:expr, $idempotent:literal) => {
+    ($tool:ident, $name:literal, $says:literal, $with:expr, $support:expr, $idempotent:literal) => {
         pub struct $tool;
 
         impl Tool for $tool {
             const NAME: &'static str = concat!("test.", $name);
             const TITLE: &'static str = $name;
             const DESCRIPTION: &'static str = concat!("Test guest: ", $says);
-            const ANNOTATIONS: Annotations = WRITE;
+            const ANNOTATIONS: Annotations = $with;
             const TASK_SUPPORT: TaskSupport = $support;
             const IDEMPOTENT_TASK: bool = $idempotent;
             type Arguments = Steps;
@@ -57,10 +57,18 @@ macro_rules! task {
     };
 }
 
-task!(LongTask, "long_task", "takes steps with pauses and reports each.", TaskSupport::Optional, false);
-task!(InlineSteps, "inline_steps", "the same, and answers when it is done.", TaskSupport::Forbidden, false);
-task!(RequiredTask, "required_task", "the same, and only as a task of MCP.", TaskSupport::Required, false);
-task!(IdempotentTask, "idempotent_task", "the same, and may be run again.", TaskSupport::Optional, true);
+task!(LongTask, "long_task", "takes steps with pauses and reports each.", WRITE, TaskSupport::Optional, false);
+task!(InlineSteps, "inline_steps", "the same, and answers when it is done.", WRITE, TaskSupport::Forbidden, false);
+task!(RequiredTask, "required_task", "the same, and only as a task of MCP.", WRITE, TaskSupport::Required, false);
+task!(IdempotentTask, "idempotent_task", "the same, and may be run again.", WRITE, TaskSupport::Optional, true);
+task!(
+    DestructiveTask,
+    "destructive_task",
+    "the same, for good: a person must confirm.",
+    DESTRUCTIVE,
+    TaskSupport::Optional,
+    false
+);
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

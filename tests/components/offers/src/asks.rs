@@ -143,6 +143,30 @@ asks!(AsksModel, "test.asks_model", ModelArguments => Came, |arguments| {
     }))
 });
 
+/// The same as tasks, whose client is found when it asks for the result.
+macro_rules! as_task {
+    ($tool:ident, $name:literal, $of:ident) => {
+        pub struct $tool;
+
+        impl Tool for $tool {
+            const NAME: &'static str = $name;
+            const TITLE: &'static str = $name;
+            const DESCRIPTION: &'static str = concat!("Test guest: turns to its client from a task, ", $name, ".");
+            const ANNOTATIONS: Annotations = READ_ONLY;
+            const TASK_SUPPORT: TaskSupport = TaskSupport::Optional;
+            type Arguments = <$of as Tool>::Arguments;
+            type Output = <$of as Tool>::Output;
+
+            fn call(arguments: Self::Arguments) -> Result<Self::Output, ToolError> {
+                $of::call(arguments)
+            }
+        }
+    };
+}
+
+as_task!(AsksFormAsTask, "test.asks_form_as_task", AsksForm);
+as_task!(AsksModelAsTask, "test.asks_model_as_task", AsksModel);
+
 #[derive(Serialize, JsonSchema)]
 pub struct Asked {
     answered: u32,

@@ -11,6 +11,8 @@ cyberos_plugin_sdk::export_plugin! {
         asks::AsksForm,
         asks::AsksUrl,
         asks::AsksModel,
+        asks::AsksFormAsTask,
+        asks::AsksModelAsTask,
         asks::AsksWithoutEnd,
         asks::Logs,
         asks::TellsUpdated,
