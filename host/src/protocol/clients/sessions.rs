@@ -138,7 +138,7 @@ impl Sessions {
             Some(session) if !self.store.replicas() => session,
             // What a client changed at one replica holds at the next one with its next request: letters may be slower.
             Some(session) => {
-                *lock(&session.0.state) = self.state(place).await?;
+                *lock(&session.lasting.state) = self.state(place).await?;
                 session
             }
             None => {
