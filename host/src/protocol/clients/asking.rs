@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
+use super::streams::owner;
 use super::{Clients, Sink};
 use crate::error::{Error, Reason, Result};
 use crate::model::{Client, ClientFeatures, ElicitAnswer, Elicitation, LogLevel};
@@ -18,6 +19,8 @@ use crate::protocol::peer::Peer;
 
 /// Questions at once to all clients together; beyond that calls are told to wait.
 const MOST_PENDING: usize = 10_000;
+/// Of them, those to one subject. A call that waits for its answer holds one of its plugin's places, which others need, too.
+const MOST_OF_ONE: usize = 16;
 
 pub struct Asking {
     replica: Arc<str>,
@@ -58,10 +61,12 @@ impl Asking {
         let (answer, answered) = oneshot::channel();
         {
             let mut pending = self.lock();
-            if pending.len() >= MOST_PENDING {
-                return Err(
-                    Error::new(Reason::Busy, "Too many questions to clients are open.").with("retry_after_ms", 1_000)
-                );
+            let asked = owner(key);
+            let of_one = pending.values().filter(|pending| owner(&pending.key) == asked).count();
+            if pending.len() >= MOST_PENDING || of_one >= MOST_OF_ONE {
+                return Err(Error::new(Reason::Busy, "Too many questions to clients are open.")
+                    .hint("Answer those that are open.")
+                    .with("retry_after_ms", 1_000));
             }
             pending.insert(id.clone(), Pending { key: key.clone(), answer });
         }
@@ -298,6 +303,20 @@ mod tests {
         assert_eq!(withdrawn["method"], "notifications/cancelled");
         assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
         assert!(!asking.awaits("alice"));
+    }
+
+    #[tokio::test]
+    async fn a_subject_that_answers_nothing_is_asked_only_so_much_and_others_are_asked() {
+        let (asking, sink, _sent) = asking(Duration::from_millis(200));
+        let ask = async |key: &str| {
+            let outcome = asking.ask(&key.into(), &sink, "elicitation/create", json!({})).await;
+            outcome.unwrap_err().reason()
+        };
+        let keys: Vec<String> = (0..20).map(|session| format!("tenant/{session}/mallory")).collect();
+        let hers = futures::future::join_all(keys.iter().map(|key| ask(key)));
+        let (hers, others) = tokio::join!(hers, ask("tenant/-/alice"));
+        assert_eq!(hers.iter().filter(|reason| **reason == Reason::Busy).count(), 4);
+        assert_eq!(others, Reason::Timeout);
     }
 
     #[test]

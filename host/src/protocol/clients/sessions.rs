@@ -1,8 +1,8 @@
 //! Sessions: what a client said at `initialize` and asked for since.
 //!
 //! A session over HTTP is its id, which says everything that was fixed at its start; only what was changed later (its end,
-//! its log level, its subscriptions) is in the store, and read from there once by every replica that meets it. Over stdio
-//! the connection is the session. Source: design section 6, sessions; MCP 2025-11-25, session management.
+//! its log level, its subscriptions) is in the store. A bridge that has it to itself reads that once, replicas with every
+//! request. Over stdio the connection is the session. Source: design section 6, sessions; MCP 2025-11-25, session management.
 
 use jiff::Timestamp;
 use std::collections::HashMap;
@@ -28,12 +28,13 @@ pub struct Sessions {
 /// One client's session; cheap to clone.
 #[derive(Clone)]
 pub struct Session {
-    inner: Arc<Inner>,
+    lasting: Arc<Lasting>,
     /// The session that this request opened; not shared with other requests.
     opened: Arc<OnceLock<OpenSession>>,
 }
 
-struct Inner {
+/// What all requests of a session share.
+struct Lasting {
     kind: Kind,
     facts: Mutex<ClientFacts>,
     kept: Mutex<Kept>,
@@ -68,8 +69,8 @@ pub enum SessionFault {
 
 impl Session {
     fn new(kind: Kind, facts: ClientFacts) -> Session {
-        let inner = Inner { kind, facts: Mutex::new(facts), kept: Mutex::default() };
-        Session { inner: Arc::new(inner), opened: Arc::default() }
+        let lasting = Lasting { kind, facts: Mutex::new(facts), kept: Mutex::default() };
+        Session { lasting: Arc::new(lasting), opened: Arc::default() }
     }
 
     /// Of a connection that lasts as long as its client.
@@ -83,7 +84,7 @@ impl Session {
     }
 
     pub fn id(&self) -> Option<Uuid> {
-        match &self.inner.kind {
+        match &self.lasting.kind {
             Kind::Stored { open, .. } => Some(open.id),
             Kind::Connection | Kind::None => None,
         }
@@ -91,7 +92,7 @@ impl Session {
 
     /// Under which the store has what it changed.
     pub(super) fn place(&self) -> Option<Uuid> {
-        match &self.inner.kind {
+        match &self.lasting.kind {
             Kind::Stored { place, .. } => Some(*place),
             Kind::Connection | Kind::None => None,
         }
@@ -103,41 +104,41 @@ impl Session {
     }
 
     pub fn facts(&self) -> ClientFacts {
-        *lock(&self.inner.facts)
+        *lock(&self.lasting.facts)
     }
 
     pub fn log_level(&self) -> LogLevel {
-        lock(&self.inner.kept).state.log_level.unwrap_or(DEFAULT_LOG_LEVEL)
+        lock(&self.lasting.kept).state.log_level.unwrap_or(DEFAULT_LOG_LEVEL)
     }
 
     pub fn subscribes_to(&self, uri: &str) -> bool {
-        lock(&self.inner.kept).state.subscriptions.contains(uri)
+        lock(&self.lasting.kept).state.subscriptions.contains(uri)
     }
 
     pub fn is_connection(&self) -> bool {
-        matches!(self.inner.kind, Kind::Connection)
+        matches!(self.lasting.kind, Kind::Connection)
     }
 
     fn has_ended(&self) -> bool {
-        lock(&self.inner.kept).state.ended
+        lock(&self.lasting.kept).state.ended
     }
 
     fn change(&self, apply: impl FnOnce(&mut SessionState)) {
-        let mut kept = lock(&self.inner.kept);
+        let mut kept = lock(&self.lasting.kept);
         kept.heard += 1;
         apply(&mut kept.state);
     }
 
     /// What we know may be out of date.
     fn doubt(&self) {
-        let mut kept = lock(&self.inner.kept);
+        let mut kept = lock(&self.lasting.kept);
         kept.heard += 1;
         kept.fresh = false;
     }
 
     /// Somebody beside `remembered` has it: a listener, or a request that is being answered.
     fn is_used(&self) -> bool {
-        Arc::strong_count(&self.inner) > 1
+        Arc::strong_count(&self.lasting) > 1
     }
 }
 
@@ -158,7 +159,7 @@ impl Sessions {
         }
         // What an older session's client said of itself is in its id, and others use it, too.
         if session.id().is_none() {
-            *lock(&session.inner.facts) = facts;
+            *lock(&session.lasting.facts) = facts;
         }
     }
 
@@ -176,28 +177,32 @@ impl Sessions {
                 remembered.retain(|_, session| session.is_used());
             }
             let new = || Session::new(Kind::Stored { tenant, place, open }, open.facts);
-            let Session { inner, .. } = remembered.entry((tenant, place)).or_insert_with(new);
-            Session { inner: inner.clone(), opened: Arc::default() }
+            let Session { lasting, .. } = remembered.entry((tenant, place)).or_insert_with(new);
+            Session { lasting: lasting.clone(), opened: Arc::default() }
         };
-        self.read(&session, tenant, place).await.map_err(SessionFault::Unavailable)?;
+        // What a client changed at one replica holds at the next one with its next request: letters may be slower.
+        let anew = self.store.replicas();
+        self.read(&session, tenant, place, anew).await.map_err(SessionFault::Unavailable)?;
         match session.has_ended() {
             true => Err(SessionFault::Unknown),
             false => Ok(session),
         }
     }
 
-    /// Read what the store says, unless we know. What changes meanwhile is not overwritten with what was read before.
-    async fn read(&self, session: &Session, tenant: TenantId, place: Uuid) -> Result<()> {
+    /// Read what the store says, unless we know and need not ask anew. What changes meanwhile is not overwritten with
+    /// what was read before.
+    async fn read(&self, session: &Session, tenant: TenantId, place: Uuid, mut anew: bool) -> Result<()> {
         loop {
             let heard = {
-                let kept = lock(&session.inner.kept);
-                if kept.fresh {
+                let kept = lock(&session.lasting.kept);
+                if kept.fresh && !anew {
                     return Ok(());
                 }
                 kept.heard
             };
             let state = self.store.session_state(tenant, place).await?.unwrap_or_default();
-            let mut kept = lock(&session.inner.kept);
+            anew = false;
+            let mut kept = lock(&session.lasting.kept);
             if kept.heard == heard {
                 (kept.state, kept.fresh) = (state, true);
             }
@@ -215,7 +220,7 @@ impl Sessions {
     pub async fn subscribe(&self, session: &Session, uri: &str) -> Result<()> {
         match stored(session)? {
             Some((tenant, place, ends)) => self.store.subscribe(tenant, place, uri, ends).await?,
-            None if lock(&session.inner.kept).state.subscriptions.len() >= MAX_SUBSCRIPTIONS as usize => {
+            None if lock(&session.lasting.kept).state.subscriptions.len() >= MAX_SUBSCRIPTIONS as usize => {
                 return Err(Error::new(
                     Reason::Busy,
                     format!("A session has at most {MAX_SUBSCRIPTIONS} subscriptions."),
@@ -250,7 +255,7 @@ impl Sessions {
         let Some(session) = known else { return };
         session.doubt();
         // Else the next request that names it reads it.
-        if let Err(error) = self.read(&session, tenant, place).await {
+        if let Err(error) = self.read(&session, tenant, place, false).await {
             tracing::warn!(?error, "what a session changed could not be read");
         }
     }
@@ -271,7 +276,7 @@ impl Sessions {
 
 /// `None` for a connection, whose state lives and dies with it.
 fn stored(session: &Session) -> Result<Option<(TenantId, Uuid, Timestamp)>> {
-    match session.inner.kind {
+    match session.lasting.kind {
         Kind::Connection => Ok(None),
         Kind::Stored { tenant, place, open } => Ok(Some((tenant, place, open.expires_at))),
         Kind::None => Err(Error::new(Reason::InvalidRequest, "This method needs a session.")

@@ -49,7 +49,7 @@ struct Registry {
 struct Known {
     by_id: HashMap<Arc<str>, Arc<Stream>>,
     /// The same streams, oldest first.
-    by_owner: HashMap<Box<str>, VecDeque<Arc<str>>>,
+    by_owner: HashMap<(String, String), VecDeque<Arc<str>>>,
     swept: Instant,
     /// Last looked for streams to forget in vain, for want of memory.
     relieved: Option<Instant>,
@@ -154,14 +154,16 @@ impl Registry {
     }
 
     fn add(&self, id: Arc<str>, stream: Arc<Stream>) {
+        let (tenant, subject) = owner(&stream.key);
+        let owner = (tenant.to_owned(), subject.to_owned());
         let mut known = self.lock();
         if known.swept.elapsed() >= SWEEP_PAUSE {
             known.swept = Instant::now();
             known.retain(|_, stream| !stream.is_forgotten());
         }
-        if known.by_id.len() < MOST_STREAMS && known.has_room_for(owner(&stream.key)) {
+        if known.by_id.len() < MOST_STREAMS && known.has_room_for(&owner) {
             stream.known.store(true, Ordering::Release);
-            known.by_owner.entry(owner(&stream.key)).or_default().push_back(id.clone());
+            known.by_owner.entry(owner).or_default().push_back(id.clone());
             known.by_id.insert(id, stream);
         } else {
             tracing::warn!("too many streams: this one cannot be resumed");
@@ -217,8 +219,8 @@ impl Known {
     }
 
     /// Make room when this owner has as many as it may.
-    fn has_room_for(&mut self, owner: Box<str>) -> bool {
-        let Some(ids) = self.by_owner.get_mut(&owner).filter(|ids| ids.len() >= MOST_OF_ONE) else { return true };
+    fn has_room_for(&mut self, owner: &(String, String)) -> bool {
+        let Some(ids) = self.by_owner.get_mut(owner).filter(|ids| ids.len() >= MOST_OF_ONE) else { return true };
         let by_id = &self.by_id;
         let Some(at) = ids.iter().position(|id| by_id.get(id).is_none_or(|stream| stream.is_spare())) else {
             return false;
@@ -231,12 +233,12 @@ impl Known {
     }
 }
 
-/// The subject behind a client key, whatever its session.
-fn owner(key: &str) -> Box<str> {
+/// The tenant and subject behind a client key, whatever its session.
+pub(super) fn owner(key: &str) -> (&str, &str) {
     let mut parts = key.splitn(3, '/');
     match (parts.next(), parts.next(), parts.next()) {
-        (Some(tenant), Some(_), Some(subject)) => format!("{tenant}/{subject}").into(),
-        _ => key.into(),
+        (Some(tenant), Some(_), Some(subject)) => (tenant, subject),
+        _ => (key, ""),
     }
 }
 
