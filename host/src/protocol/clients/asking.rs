@@ -18,6 +18,8 @@ use crate::protocol::peer::Peer;
 
 /// Questions at once to all clients together; beyond that calls are told to wait.
 const MOST_PENDING: usize = 10_000;
+/// To one client: a person answers one at a time, and nobody may use up everybody's.
+const MOST_OF_ONE: usize = 256;
 
 pub struct Asking {
     replica: Arc<str>,
@@ -58,7 +60,8 @@ impl Asking {
         let (answer, answered) = oneshot::channel();
         {
             let mut pending = self.lock();
-            if pending.len() >= MOST_PENDING {
+            let of_one = || pending.values().filter(|pending| pending.key == *key).count();
+            if pending.len() >= MOST_PENDING || (pending.len() >= MOST_OF_ONE && of_one() >= MOST_OF_ONE) {
                 return Err(
                     Error::new(Reason::Busy, "Too many questions to clients are open.").with("retry_after_ms", 1_000)
                 );
@@ -286,6 +289,21 @@ mod tests {
         let (outcome, ()) = tokio::join!(asking.ask(&key, &sink, "elicitation/create", json!({})), answer);
         assert_eq!(outcome.unwrap(), Ok(json!(2)));
         assert!(asking.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_client_cannot_use_up_the_questions_of_all() {
+        let (asking, sink, _sent) = asking(Duration::from_secs(5));
+        let key: Arc<str> = "alice".into();
+        let ask = || Box::pin(asking.ask(&key, &sink, "elicitation/create", json!({})));
+        let mut open: Vec<_> = (0..MOST_OF_ONE).map(|_| ask()).collect();
+        for question in &mut open {
+            assert!(futures::poll!(question).is_pending());
+        }
+        assert_eq!(ask().await.unwrap_err().reason(), Reason::Busy);
+        let bob: Arc<str> = "bob".into();
+        let mut his = Box::pin(asking.ask(&bob, &sink, "elicitation/create", json!({})));
+        assert!(futures::poll!(&mut his).is_pending());
     }
 
     #[tokio::test]
