@@ -140,3 +140,19 @@ async fn a_page_of_the_address_that_was_asked_is_no_stranger() {
     let bridge = Bridge::http().auth_none().flag("--allowed-host=*").start().await;
     assert_forbidden(&ask(&bridge, &[("host", "evil.example"), ("origin", "http://evil.example")]).await);
 }
+
+#[tokio::test]
+async fn a_request_of_two_origins_is_refused_whichever_comes_first() {
+    let bridge = allowing(PAGE).start().await;
+    let (foreign, body) = ("https://evil.example", String::from_utf8(ping()).unwrap());
+    for (first, second) in [(PAGE, foreign), (foreign, PAGE), (PAGE, PAGE)] {
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nOrigin: {first}\r\nOrigin: {second}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = bridge.raw(request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("origin_forbidden"), "{answer}");
+        assert!(!answer.to_lowercase().contains("access-control-"), "{answer}");
+    }
+}

@@ -37,6 +37,21 @@ fn schema_compiler() {
 }
 
 #[test]
+fn http_entry() {
+    replay("http_entry");
+}
+
+#[test]
+fn session_ids() {
+    replay("session_ids");
+}
+
+#[test]
+fn event_ids() {
+    replay("event_ids");
+}
+
+#[test]
 fn every_target_is_replayed() {
     let source = include_str!("fuzzed.rs");
     let replayed: BTreeSet<_> = source.lines().filter_map(|line| line.trim().strip_prefix("replay(\"")).collect();

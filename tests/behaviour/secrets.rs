@@ -4,6 +4,7 @@
 use bridge_tests::Bridge;
 use bridge_tests::caller::{ALL_SCOPES, TENANT_A};
 use bridge_tests::setup::processes_of;
+use bridge_tests::stdio::PATIENCE;
 use bridge_tests::tokens::claims;
 use serde_json::json;
 use std::time::Duration;
@@ -42,20 +43,24 @@ async fn a_task_worker_and_its_supervisor_do_not_get_the_callers_token() {
     let scopes: Vec<String> = ALL_SCOPES.map(str::to_owned).into();
     let setup = Bridge::stdio();
     let token = setup.sign(&claims("alice", TENANT_A, &scopes));
-    let setup = setup.token(&token).supervisor("read request; sleep 5; exit 1");
+    let setup = setup.token(&token).supervisor("read request; sleep 60; exit 1");
     let bridge = setup.start().await;
     // when
     let call = json!({ "persona": "chief-technology-officer", "workflow": "adr-quick-capture",
         "inputs": { "title": "One store", "decision_context": "We need one." } });
     bridge.caller("alice").call("cyberos.cuo.execute_workflow", call).await.task_id();
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
     // then
     let own = bridge.pid.as_raw_nonzero().get();
     let environment = |pid: i32| {
         String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()).into_owned()
     };
     assert!(environment(own).contains(&token), "or this could not fail");
-    let children: Vec<i32> = processes_of(setup.home()).into_iter().filter(|pid| *pid != own).collect();
+    let children = || processes_of(setup.home()).into_iter().filter(|pid| *pid != own).collect::<Vec<i32>>();
+    let patience = std::time::Instant::now() + PATIENCE;
+    while children().len() < 2 && std::time::Instant::now() < patience {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let children = children();
     assert!(children.len() >= 2, "a worker and its supervisor: {children:?}");
     for pid in children {
         assert!(!environment(pid).contains(&token), "process {pid} holds the token");

@@ -127,3 +127,18 @@ async fn ten_thousand_idle_sessions_cost_no_memory() {
     eprintln!("10,000 idle sessions grew the process by {grown} KiB");
     assert!(grown < 10 << 10, "10,000 idle sessions grew the process by {grown} KiB");
 }
+
+#[tokio::test]
+async fn initialize_within_a_session_opens_another_and_leaves_the_first_as_it_was() {
+    // given
+    let bridge = Bridge::http().start().await;
+    let first = bridge.caller("alice").in_session(json!({})).await;
+    // when
+    let opened = first.initialize().await;
+    // then
+    let second = opened.headers["mcp-session-id"].to_str().unwrap();
+    assert_eq!(bridge.caller("alice").header("mcp-session-id", second).post(ping()).await.status, 200);
+    let answer = first.post(ping()).await;
+    assert_eq!(answer.status, 200);
+    assert!(!answer.headers.contains_key("mcp-session-id"), "a ping opens no session: {:?}", answer.headers);
+}

@@ -2,6 +2,9 @@
 //! what it promises. `make fuzz` looks for inputs that do; `tests/behaviour/fuzzed.rs` replays the seeds and everything
 //! that was ever found.
 
+mod entry;
+mod requests;
+
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -102,6 +105,9 @@ pub const TARGETS: &[Target] = &[
             r#""a""#,
         ],
     },
+    requests::TARGET,
+    entry::SESSION_IDS,
+    entry::EVENT_IDS,
 ];
 
 pub fn target(name: &str) -> &'static Target {

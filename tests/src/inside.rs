@@ -39,8 +39,16 @@ pub struct Inside {
     stop: CancellationToken,
 }
 
-impl Inside {
-    pub async fn start(flags: &[&str]) -> Inside {
+/// A bridge and its HTTP transport, without a listener.
+pub struct Made {
+    pub bridge: app::Bridge,
+    pub server: HttpServer,
+    pub store: Arc<ShakyStore>,
+    pub home: TempDir,
+}
+
+impl Made {
+    pub async fn with(flags: &[&str]) -> Made {
         let home = TempDir::with_prefix("bridge-inside-").expect("a temporary directory");
         let state = format!("--state-dir={}", home.path().display());
         let fixed = ["bridge", "--transport=http", "--auth=none", "--listen=127.0.0.1:0", &state];
@@ -51,8 +59,6 @@ impl Inside {
         let store = Arc::new(ShakyStore { inner, panics: AtomicBool::new(false), taken: AtomicU32::new(0) });
         let bridge = app::Bridge::start_with(settings, telemetry, TaskHome::Here, store.clone()).await;
         let bridge = bridge.expect("the bridge starts");
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("a bound port");
         let (ready, shown, counted) =
             (store.clone(), bridge.telemetry.metrics.clone(), bridge.telemetry.metrics.clone());
         let server = HttpServer {
@@ -74,6 +80,15 @@ impl Inside {
             count: Arc::new(move |route, status| counted.http_request(route, status)),
             beside: axum::Router::new(),
         };
+        Made { bridge, server, store, home }
+    }
+}
+
+impl Inside {
+    pub async fn start(flags: &[&str]) -> Inside {
+        let Made { bridge, server, store, home } = Made::with(flags).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a bound port");
         let stop = CancellationToken::new();
         let stopping = stop.clone();
         tokio::spawn(async move {

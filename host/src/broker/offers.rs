@@ -27,6 +27,9 @@ const MAX_ARGUMENT_BYTES: usize = 16 << 10;
 const COMPLETIONS: &str = "completion/complete";
 const MAX_COMPLETED_CHARS: usize = 1_024;
 
+/// Is this the name of an argument, or a variable, of what is completed?
+type IsDeclared = Box<dyn Fn(&str) -> bool>;
+
 /// A question that passed every gate.
 struct Ready<A> {
     plugin: Arc<Plugin>,
@@ -106,7 +109,7 @@ impl Broker {
 
     /// `None`: the plugin answers no completions. Refuses with `prompt_not_found`, `insufficient_scope`, `invalid_params`.
     fn clear_completion(&self, caller: &Caller, call: CompleteCall) -> Result<Option<Ready<AskCompletion>>> {
-        let (plugin, name, is_declared): (_, _, Box<dyn Fn(&str) -> bool>) = match &call.reference {
+        let (plugin, name, is_declared): (_, _, IsDeclared) = match &call.reference {
             Reference::Prompt(name) => {
                 let prompt = self.find_prompt(name)?;
                 self.allow(caller, format_args!("Prompt {name}"), &prompt.declared.scopes, COMPLETIONS)?;

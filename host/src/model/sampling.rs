@@ -23,7 +23,7 @@ const FIELDS: [&str; 9] = [
 /// The request as it may be sent, or the sentence that says what is wrong. `tools`: the client can give its model tools.
 pub fn check_sampling(mut request: Map<String, Value>, tools: bool) -> Result<Map<String, Value>, String> {
     request.retain(|field, _| FIELDS.contains(&field.as_str()));
-    if !request.get("maxTokens").and_then(Value::as_u64).is_some_and(|most| most > 0) {
+    if request.get("maxTokens").and_then(Value::as_u64).is_none_or(|most| most == 0) {
         return Err("maxTokens must be a positive integer".into());
     }
     let is = |field: &str, is: fn(&Value) -> bool, what: &str| match request.get(field) {

@@ -35,6 +35,8 @@ use crate::protocol::{
 use headers::{Fault, traceparent};
 
 pub use guard::Origins;
+#[doc(hidden)]
+pub use headers::read_event_id;
 pub use metadata::{Metadata, router as metadata_routes};
 
 #[derive(Clone)]
@@ -85,6 +87,12 @@ pub fn guarded(routes: Router, origins: Origins) -> Router {
 }
 
 impl HttpServer {
+    /// What is served, without a listener: for tests that hand over requests themselves.
+    #[doc(hidden)]
+    pub fn into_router(self) -> Router {
+        App { server: self, running: TaskTracker::new(), draining: Arc::default() }.router()
+    }
+
     /// Serve until `stop` fires, then finish what is under way within the drain budget.
     pub async fn serve(self, listener: TcpListener, stop: CancellationToken) -> std::io::Result<()> {
         let drain = self.settings.drain;

@@ -1,8 +1,8 @@
 //! Sessions: what a client said at `initialize` and asked for since.
 //!
 //! A session over HTTP is its id, which says everything that was fixed at its start; only what was changed later (its end,
-//! its log level, its subscriptions) is in the store, and read from there once by every replica that meets it. Over stdio
-//! the connection is the session. Source: design section 6, sessions; MCP 2025-11-25, session management.
+//! its log level, its subscriptions) is in the store. A bridge that has it to itself reads that once, replicas with every
+//! request. Over stdio the connection is the session. Source: design section 6, sessions; MCP 2025-11-25, session management.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -26,14 +26,17 @@ pub struct Sessions {
 
 /// One client's session; cheap to clone.
 #[derive(Clone)]
-pub struct Session(Arc<Inner>);
+pub struct Session {
+    lasting: Arc<Lasting>,
+    /// The session that this request opened. Never shared with other requests of the same session.
+    opened: Arc<OnceLock<OpenSession>>,
+}
 
-struct Inner {
+/// What all requests of a session share.
+struct Lasting {
     kind: Kind,
     facts: Mutex<ClientFacts>,
     state: Mutex<SessionState>,
-    /// The session that a request without one opened.
-    opened: OnceLock<OpenSession>,
 }
 
 enum Kind {
@@ -56,7 +59,7 @@ pub enum SessionFault {
 impl Session {
     fn new(kind: Kind, facts: ClientFacts, state: SessionState) -> Session {
         let (facts, state) = (Mutex::new(facts), Mutex::new(state));
-        Session(Arc::new(Inner { kind, facts, state, opened: OnceLock::new() }))
+        Session { lasting: Arc::new(Lasting { kind, facts, state }), opened: Arc::default() }
     }
 
     /// Of a connection that lasts as long as its client.
@@ -70,7 +73,7 @@ impl Session {
     }
 
     pub fn id(&self) -> Option<Uuid> {
-        match &self.0.kind {
+        match &self.lasting.kind {
             Kind::Stored { open, .. } => Some(open.id),
             Kind::Connection | Kind::None => None,
         }
@@ -78,27 +81,27 @@ impl Session {
 
     /// The session that `initialize` opened on this request, for the transport to tell.
     pub fn opened(&self) -> Option<Uuid> {
-        self.0.opened.get().map(|open| open.id)
+        self.opened.get().map(|open| open.id)
     }
 
     pub fn facts(&self) -> ClientFacts {
-        *lock(&self.0.facts)
+        *lock(&self.lasting.facts)
     }
 
     pub fn log_level(&self) -> LogLevel {
-        lock(&self.0.state).log_level.unwrap_or(DEFAULT_LOG_LEVEL)
+        lock(&self.lasting.state).log_level.unwrap_or(DEFAULT_LOG_LEVEL)
     }
 
     pub fn subscribes_to(&self, uri: &str) -> bool {
-        lock(&self.0.state).subscriptions.contains(uri)
+        lock(&self.lasting.state).subscriptions.contains(uri)
     }
 
     pub fn is_connection(&self) -> bool {
-        matches!(self.0.kind, Kind::Connection)
+        matches!(self.lasting.kind, Kind::Connection)
     }
 
     fn has_ended(&self) -> bool {
-        lock(&self.0.state).ended
+        lock(&self.lasting.state).ended
     }
 }
 
@@ -113,14 +116,14 @@ impl Sessions {
 
     /// `initialize`: over HTTP a new id is made, on a connection the facts are kept.
     pub fn open(&self, caller: &Caller, session: &Session, facts: ClientFacts) {
-        match session.0.kind {
-            Kind::Connection => {}
-            Kind::Stored { .. } | Kind::None => {
-                // A second `initialize` in one batch opens nothing more.
-                let _ = session.0.opened.set(self.ids.mint(caller, facts));
-            }
+        if !session.is_connection() {
+            // A second `initialize` in one batch opens nothing more.
+            let _ = session.opened.set(self.ids.mint(caller, facts));
         }
-        *lock(&session.0.facts) = facts;
+        // What an id says of its session does not change: other replicas read it from there.
+        if !matches!(session.lasting.kind, Kind::Stored { .. }) {
+            *lock(&session.lasting.facts) = facts;
+        }
     }
 
     /// The session that this text names, if it is this caller's and still stands.
@@ -132,10 +135,14 @@ impl Sessions {
         let place = (caller.tenant(), open.id);
         let known = lock(&self.remembered).get(&place).cloned();
         let session = match known {
-            Some(session) => session,
+            Some(session) if !self.store.replicas() => session,
+            // What a client changed at one replica holds at the next one with its next request: letters may be slower.
+            Some(session) => {
+                *lock(&session.lasting.state) = self.state(place).await?;
+                session
+            }
             None => {
-                let state = self.store.session_state(caller.tenant(), open.id).await;
-                let state = state.map_err(SessionFault::Unavailable)?.unwrap_or_default();
+                let state = self.state(place).await?;
                 let kind = Kind::Stored { tenant: caller.tenant(), open };
                 let session = Session::new(kind, open.facts, state);
                 let mut remembered = lock(&self.remembered);
@@ -147,22 +154,27 @@ impl Sessions {
         };
         match session.has_ended() {
             true => Err(SessionFault::Unknown),
-            false => Ok(session),
+            false => Ok(Session { opened: Arc::default(), ..session }),
         }
+    }
+
+    async fn state(&self, (tenant, id): (TenantId, Uuid)) -> Result<SessionState, SessionFault> {
+        let state = self.store.session_state(tenant, id).await;
+        state.map(Option::unwrap_or_default).map_err(SessionFault::Unavailable)
     }
 
     pub async fn set_log_level(&self, session: &Session, level: LogLevel) -> Result<()> {
         if let Some((tenant, open)) = stored(session)? {
             self.store.set_log_level(tenant, open.id, level, open.expires_at).await?;
         }
-        lock(&session.0.state).log_level = Some(level);
+        lock(&session.lasting.state).log_level = Some(level);
         Ok(())
     }
 
     pub async fn subscribe(&self, session: &Session, uri: &str) -> Result<()> {
         match stored(session)? {
             Some((tenant, open)) => self.store.subscribe(tenant, open.id, uri, open.expires_at).await?,
-            None if lock(&session.0.state).subscriptions.len() >= MAX_SUBSCRIPTIONS as usize => {
+            None if lock(&session.lasting.state).subscriptions.len() >= MAX_SUBSCRIPTIONS as usize => {
                 return Err(Error::new(
                     Reason::Busy,
                     format!("A session has at most {MAX_SUBSCRIPTIONS} subscriptions."),
@@ -171,7 +183,7 @@ impl Sessions {
             }
             None => {}
         }
-        lock(&session.0.state).subscriptions.insert(uri.to_owned());
+        lock(&session.lasting.state).subscriptions.insert(uri.to_owned());
         Ok(())
     }
 
@@ -179,7 +191,7 @@ impl Sessions {
         if let Some((tenant, open)) = stored(session)? {
             self.store.unsubscribe(tenant, open.id, uri).await?;
         }
-        lock(&session.0.state).subscriptions.remove(uri);
+        lock(&session.lasting.state).subscriptions.remove(uri);
         Ok(())
     }
 
@@ -187,7 +199,7 @@ impl Sessions {
         if let Some((tenant, open)) = stored(session)? {
             self.store.end_session(tenant, open.id, open.expires_at).await?;
         }
-        lock(&session.0.state).ended = true;
+        lock(&session.lasting.state).ended = true;
         Ok(())
     }
 
@@ -196,7 +208,7 @@ impl Sessions {
         let known = lock(&self.remembered).get(&(tenant, id)).cloned();
         let Some(session) = known else { return };
         match self.store.session_state(tenant, id).await {
-            Ok(state) => *lock(&session.0.state) = state.unwrap_or_default(),
+            Ok(state) => *lock(&session.lasting.state) = state.unwrap_or_default(),
             Err(_) => self.forget_all(),
         }
     }
@@ -209,7 +221,7 @@ impl Sessions {
 
 /// `None` for a connection, whose state lives and dies with it.
 fn stored(session: &Session) -> Result<Option<(TenantId, OpenSession)>> {
-    match session.0.kind {
+    match session.lasting.kind {
         Kind::Connection => Ok(None),
         Kind::Stored { tenant, open } => Ok(Some((tenant, open))),
         Kind::None => Err(Error::new(Reason::InvalidRequest, "This method needs a session.")

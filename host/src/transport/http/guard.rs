@@ -31,7 +31,12 @@ pub async fn check(State(origins): State<Origins>, request: Request, next: Next)
     let Some(host) = host(request.headers(), request.uri()).filter(|host| origins.is_ours(host)) else {
         return forbidden("This server does not answer to that host name.");
     };
-    let Some(origin) = request.headers().get(header::ORIGIN).cloned() else { return next.run(request).await };
+    let mut origins_sent = request.headers().get_all(header::ORIGIN).iter();
+    let origin = match (origins_sent.next().cloned(), origins_sent.next()) {
+        (None, _) => return next.run(request).await,
+        (Some(origin), None) => origin,
+        (Some(_), Some(_)) => return forbidden("Requests from two origins at once are not allowed."),
+    };
     if origins.is_same(&origin, &host) {
         return next.run(request).await;
     }
