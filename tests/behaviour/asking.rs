@@ -158,7 +158,9 @@ async fn a_form_made_of_a_type_goes_out_and_its_answer_comes_back() {
     let says: Value = serde_json::from_str(came["says"].as_str().unwrap()).unwrap();
     assert_eq!((&says["city"], &says["count"], &says["express"]), (&json!("Utrecht"), &json!(2), &json!(true)));
     let heard = client.heard();
-    let schema = heard[0].strip_prefix("form Please fill this in. ").unwrap_or_else(|| panic!("{heard:?}"));
+    let schema = heard[0]
+        .strip_prefix("form Plugin guest-offers asks: Please fill this in. ")
+        .unwrap_or_else(|| panic!("{heard:?}"));
     let schema: Value = serde_json::from_str(schema).unwrap();
     assert_eq!(schema["properties"]["city"], json!({ "type": "string", "description": "Where it goes." }));
     assert_eq!(schema["properties"]["count"]["type"], "integer");
@@ -199,6 +201,9 @@ async fn what_must_not_be_asked_never_reaches_the_client() {
         ("test.asks_form", json!({ "schema": "not JSON" })),
         ("test.asks_form", json!({ "schema": json!({ "type": "object", "properties": many }).to_string() })),
         ("test.asks_form", json!({ "schema": field("name"), "message": " " })),
+        ("test.asks_form", json!({ "schema": field("name"), "message": "x".repeat(4_001) })),
+        ("test.asks_form", json!({ "schema": field("name"), "message": "\r\u{1b}[2KThe bridge asks:" })),
+        ("test.asks_form", json!({ "schema": field("name"), "message": "Go\u{202e}on" })),
         ("test.asks_url", json!({ "url": "http://example.com/" })),
         ("test.asks_url", json!({ "url": "https://user:word@example.com/" })),
         ("test.asks_model", json!({ "request": "{}" })),
@@ -244,7 +249,8 @@ async fn the_model_is_asked_what_the_plugin_may_ask() {
     });
     guest.call("test.asks_model", json!({ "request": request.to_string() }), &client).await.unwrap();
     let sent: Value = serde_json::from_str(client.heard()[1].strip_prefix("sample ").unwrap()).unwrap();
-    assert_eq!(sent, json!({ "maxTokens": 5, "messages": request["messages"] }));
+    let who = json!({ "cyberos/plugin": "guest-offers" });
+    assert_eq!(sent, json!({ "maxTokens": 5, "messages": request["messages"], "_meta": who }));
 }
 
 #[tokio::test]
@@ -262,6 +268,76 @@ async fn time_that_a_person_takes_is_not_the_calls() {
     assert_eq!(came["answer"], "decline");
     let left = (came["left"][0].as_u64().unwrap(), came["left"][1].as_u64().unwrap());
     assert!(left.1 > 0 && left.0 - left.1 < 250, "the clock stood still: {left:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_a_person_keeps_nobody_else_from_the_plugin() {
+    // given: a plugin that runs one call at a time, and whose call waits
+    let limits = Limits { concurrency: 1, ..Limits::default() };
+    let guest = Guest::load(Grants { limits, ..granted() }).await;
+    let mut slow = Somebody::who(accepts(json!({ "city": "x", "express": false })));
+    slow.thinks = Duration::from_millis(800);
+    let (slow, quick) = (Arc::new(slow), Arc::new(Somebody::who(|| Ok(ElicitAnswer::Decline))));
+    let others = async {
+        while slow.heard().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let started = Instant::now();
+        for _ in 0..3 {
+            guest.call("test.asks_form", json!({}), &quick).await.unwrap();
+        }
+        started.elapsed()
+    };
+    // when
+    let (waited, others) = tokio::join!(guest.call("test.asks_form", json!({}), &slow), others);
+    // then
+    assert!(others < Duration::from_millis(700), "{others:?}");
+    assert_eq!(waited.unwrap()["answer"], "accept");
+    // and the turn is there again: once, and not twice
+    guest.call("test.asks_form", json!({}), &quick).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_caller_cannot_have_everybody_wait() {
+    // given: as many calls of one caller as may wait
+    let guest = Guest::load(granted()).await;
+    let mut slow = Somebody::who(|| Ok(ElicitAnswer::Decline));
+    slow.thinks = Duration::from_secs(600);
+    let slow = Arc::new(slow);
+    let waiting = futures::future::join_all((0..32).map(|_| guest.call("test.asks_form", json!({}), &slow)));
+    let full = async {
+        while slow.heard().len() < 32 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        guest.call("test.asks_form", json!({}), &slow).await
+    };
+    // when
+    let one_more = tokio::select! {
+        _ = waiting => panic!("they wait"),
+        one_more = full => one_more,
+    };
+    // then
+    let came = one_more.unwrap();
+    assert_eq!(came["answer"], "unavailable");
+    assert!(came["says"].as_str().unwrap().contains("waiting"), "{came:#}");
+    assert_eq!(slow.heard().len(), 32);
+    // and who gave up has given its place back
+    let quick = Arc::new(Somebody::who(|| Ok(ElicitAnswer::Decline)));
+    assert_eq!(guest.call("test.asks_form", json!({}), &quick).await.unwrap()["answer"], "decline");
+}
+
+#[tokio::test]
+async fn a_message_without_text_is_not_free() {
+    let guest = Guest::load(granted()).await;
+    let client = Arc::new(Somebody::who(|| Ok(ElicitAnswer::Decline)));
+    let limits = Limits { log_bytes: 640, ..Limits::default() };
+    let small = Guest::load(Grants { limits, ..granted() }).await;
+    for (guest, most) in [(&guest, 40), (&small, 10)] {
+        let before = client.heard().len();
+        guest.call("test.logs", json!({ "level": "error", "message": "", "times": 100 }), &client).await.unwrap();
+        let heard = client.heard().len() - before;
+        assert!((1..=most).contains(&heard), "{heard}");
+    }
 }
 
 #[tokio::test]

@@ -137,3 +137,30 @@ async fn requests_that_wait_for_a_task_are_bounded() {
     let short = start(&alice, 1).await;
     alice.task_result(&short).await.result();
 }
+
+#[tokio::test]
+async fn a_crowd_of_waiting_requests_does_not_keep_out_the_answer_that_they_wait_for() {
+    // given: a task that asks
+    let bridge = Bridge::stdio().misbehaving_guest().start().await;
+    let alice = bridge.caller("alice").in_session(json!({ "elicitation": {} })).await;
+    let reply = alice.call_as_task("test.destructive_task", json!({ "steps": 1, "ms": 1 })).await;
+    let id = reply.result()["task"]["taskId"].as_str().unwrap().to_owned();
+    alice.follow_until(&id, |task| task["status"] == "input_required").await;
+    // when: more wait for its result, in one breath, than are answered at once
+    let mut crowd = vec![];
+    for _ in 0..100 {
+        crowd.push(alice.begin(alice.message("tasks/result", json!({ "taskId": id }))).await);
+    }
+    // What waits for nobody is answered all the same.
+    alice.request("ping", json!({})).await.result();
+    assert_eq!(alice.request("tasks/get", json!({ "taskId": id })).await.result()["status"], "input_required");
+    let question = crowd[0].question().await;
+    alice.answer(&question, json!({ "action": "decline" })).await;
+    // then: the answer is heard, and all have theirs
+    let mut reasons: Vec<String> = vec![];
+    for waiting in &mut crowd {
+        reasons.push(waiting.reply().await.error()["data"]["reason"].as_str().unwrap().into());
+    }
+    assert_eq!(reasons[0], "user_declined");
+    assert!(reasons.iter().all(|reason| reason == "user_declined" || reason == "busy"), "{reasons:?}");
+}

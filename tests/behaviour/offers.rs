@@ -389,6 +389,16 @@ async fn what_needs_a_scope_is_hidden_and_refused_without_it() {
     // and: with it, they are there
     ask(&alice, "prompts/get", json!({ "name": "test.secret" })).await.result();
     ask(&alice, "resources/read", json!({ "uri": "test://secret" })).await.result();
+    // Another spelling is the same resource, and needs the same scopes.
+    for uri in ["test://%73ecret", "test://s%65%63ret"] {
+        ask(&bob, "resources/read", json!({ "uri": uri })).await.assert_error("authz_denied", "insufficient_scope");
+        ask(&bob, "resources/subscribe", json!({ "uri": uri }))
+            .await
+            .assert_error("authz_denied", "insufficient_scope");
+        ask(&alice, "resources/read", json!({ "uri": uri })).await.result();
+    }
+    let draft = ask(&bob, "resources/read", json!({ "uri": "test://notes/%64rafts/7" })).await;
+    assert_eq!(draft.result()["contents"][0]["text"], "draft=7", "and the same template");
     ask(&alice, "resources/read", json!({ "uri": "test://vault/7" })).await.result();
 }
 

@@ -53,7 +53,7 @@ async fn a_user_fills_in_a_form(setup: Setup) {
     assert_eq!(question["method"], "elicitation/create");
     assert_eq!(
         (&question["params"]["mode"], &question["params"]["message"]),
-        (&json!("form"), &json!("Please fill this in."))
+        (&json!("form"), &json!("Plugin guest-offers asks: Please fill this in."))
     );
     assert_eq!(question["params"]["requestedSchema"]["properties"]["city"]["type"], "string", "{question:#}");
     assert_eq!((&came["answer"], &came["can"]), (&json!("accept"), &json!(["form", "url"])));

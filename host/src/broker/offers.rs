@@ -17,6 +17,7 @@ use crate::auth::Caller;
 use crate::error::{Error, Reason, Result};
 use crate::model::{
     CallContext, CompleteCall, Laps, Prompt, PromptCall, PromptResult, ReadCall, ReadResult, Reference, Suggestions,
+    is_within,
 };
 use crate::runtime::{Ask, AskCompletion, AskPrompt, AskResource, Ended, Plugin, PluginCall};
 
@@ -80,21 +81,28 @@ impl Broker {
     fn clear_read(&self, caller: &Caller, uri: &str) -> Result<Ready<AskResource>> {
         let found = self.catalog().find_resource(uri);
         let found = found.ok_or_else(|| Error::new(Reason::ResourceNotFound, "There is no such resource."))?;
-        let ask = |template: Option<String>, variables: Map<String, Value>| AskResource {
+        let ask = |uri: &str, template: Option<String>, variables: Map<String, Value>| AskResource {
             uri: uri.to_owned(),
             template,
             variables: Value::Object(variables).to_string(),
         };
         match found {
             Found::Listed(resource) => {
-                self.allow(caller, "This resource", &resource.declared.scopes, &format!("resources/read {uri}"))?;
-                Ok(Ready { plugin: resource.plugin.clone(), name: uri.to_owned(), ask: ask(None, Map::new()) })
+                self.allow(
+                    caller,
+                    "This resource",
+                    &resource.declared.scopes,
+                    &format!("resources/read {}", resource.declared.uri),
+                )?;
+                // However it was spelt, the plugin is asked for what it listed.
+                let listed = resource.declared.uri.as_str();
+                Ok(Ready { plugin: resource.plugin.clone(), name: listed.into(), ask: ask(listed, None, Map::new()) })
             }
             Found::Made(template, variables) => {
                 let text = template.declared.uri.as_str().to_owned();
                 self.allow(caller, "This resource", &template.declared.scopes, &format!("resources/read {text}"))?;
                 let variables = variables.into_iter().map(|(name, value)| (name, value.into())).collect();
-                Ok(Ready { plugin: template.plugin.clone(), name: text.clone(), ask: ask(Some(text), variables) })
+                Ok(Ready { plugin: template.plugin.clone(), name: text.clone(), ask: ask(uri, Some(text), variables) })
             }
         }
     }
@@ -215,9 +223,9 @@ async fn run<A: Ask>(
     plugin.call(ask, call, laps).await
 }
 
-/// What was read is what was asked for, or below it: a plugin does not answer for other URIs.
+/// What was read is what was asked for, or below it: a plugin does not answer for other resources.
 fn answers_for(uri: &str, read: &ReadResult) -> Result<()> {
-    match read.contents.iter().find(|contents| !contents.uri.starts_with(uri)) {
+    match read.contents.iter().find(|contents| !is_within(&contents.uri, uri)) {
         Some(stray) => {
             Err(Error::new(Reason::InvalidResult, "The plugin answered for another resource.").detail(&stray.uri))
         }

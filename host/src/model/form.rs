@@ -3,10 +3,12 @@
 //! Only a flat object of simple fields, and nothing that asks for a secret: a form's answer passes through the client and
 //! its model. Source: MCP 2025-11-25, elicitation, requested schema and security.
 
-use jsonschema::Validator;
+use jsonschema::{PatternOptions, Validator};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
+
+use super::hidden::is_plain;
 
 /// A message and the fields to fill in. Making one checks it.
 #[derive(Clone)]
@@ -18,7 +20,8 @@ pub struct Form {
 
 /// Most fields of one form; a longer one is not answered with care.
 const MAX_FIELDS: usize = 32;
-const MAX_MESSAGE_CHARS: usize = 4_000;
+/// A plugin may say 4 000; who it is comes on top.
+const MAX_MESSAGE_CHARS: usize = 4_200;
 
 impl Form {
     /// `Err` says, for the plugin's author, what is wrong with the schema.
@@ -26,12 +29,17 @@ impl Form {
         if message.trim().is_empty() || message.chars().count() > MAX_MESSAGE_CHARS {
             return Err(format!("the message must have 1 to {MAX_MESSAGE_CHARS} characters"));
         }
+        if !is_plain(message) {
+            return Err("the message holds control or invisible characters".into());
+        }
         let Value::Object(schema) = schema else { return Err("the schema must be an object".into()) };
         check_object(&schema)?;
         let whole = Value::Object(schema.clone());
         let check = jsonschema::options()
             .with_draft(jsonschema::Draft::Draft202012)
             .should_validate_formats(true)
+            // Linear in the answer, whatever the pattern.
+            .with_pattern_options(PatternOptions::regex())
             .build(&whole)
             .map_err(|error| format!("the schema is not valid: {error}"))?;
         Ok(Form { message: message.to_owned(), schema, check: Arc::new(check) })
@@ -70,6 +78,12 @@ fn check_object(schema: &Map<String, Value>) -> Result<(), String> {
         return Err("the schema must have \"type\": \"object\"".into());
     }
     only(schema, "the schema", &["$schema", "type", "title", "description", "properties", "required"])?;
+    check_texts("the schema", schema)?;
+    // The client gets it, and may go and look.
+    let is_known = |dialect: &Value| dialect.as_str().is_some_and(|d| d.contains("://json-schema.org/"));
+    if schema.get("$schema").is_some_and(|dialect| !is_known(dialect)) {
+        return Err("$schema is none of JSON Schema's own".into());
+    }
     let Some(fields) = schema.get("properties").and_then(Value::as_object) else {
         return Err("the schema must have properties".into());
     };
@@ -86,9 +100,12 @@ fn check_object(schema: &Map<String, Value>) -> Result<(), String> {
 fn check_field(name: &str, field: &Value) -> Result<(), String> {
     let Some(field) = field.as_object() else { return Err(format!("field {name:?} must be a schema object")) };
     let place = format!("field {name:?}");
-    let words = ["title", "description"].map(|key| field.get(key).and_then(Value::as_str).unwrap_or_default());
-    if let Some(secret) = [name, words[0], words[1]].into_iter().find_map(asks_for_a_secret) {
-        return Err(format!("{place} seems to ask for a secret ({secret}); send the user to a URL instead"));
+    check_texts(&place, field)?;
+    if let Some(secret) = asks_for_a_secret(name) {
+        return Err(secretive(&place, secret));
+    }
+    if !is_plain(name) || field.get("default").is_some_and(|value| !is_simple(value)) {
+        return Err(format!("{place}: its name or its default is not plain"));
     }
     const COMMON: [&str; 4] = ["type", "title", "description", "default"];
     let with = |more: &[&'static str]| COMMON.iter().chain(more).copied().collect::<Vec<_>>();
@@ -113,8 +130,17 @@ fn check_field(name: &str, field: &Value) -> Result<(), String> {
         Some("array") => {
             only(field, &place, &with(&["items", "minItems", "maxItems"]))?;
             match field.get("items").and_then(Value::as_object) {
-                Some(items) if items.contains_key("anyOf") => check_titled(&place, &items["anyOf"]),
-                Some(items) if items.contains_key("enum") => check_words(&place, &items["enum"]),
+                Some(items) if items.contains_key("anyOf") => {
+                    only(items, &place, &["anyOf"])?;
+                    check_titled(&place, &items["anyOf"])
+                }
+                Some(items) if items.contains_key("enum") => {
+                    only(items, &place, &["type", "enum"])?;
+                    if items.get("type").is_some_and(|of| of != "string") {
+                        return Err(format!("{place}: what can be chosen are strings"));
+                    }
+                    check_words(&place, &items["enum"])
+                }
                 _ => Err(format!("{place}: items must list what can be chosen (enum or anyOf)")),
             }
         }
@@ -129,15 +155,46 @@ fn only(schema: &Map<String, Value>, place: &str, allowed: &[&str]) -> Result<()
     }
 }
 
+/// What is shown of a form or of a field.
+fn check_texts(place: &str, schema: &Map<String, Value>) -> Result<(), String> {
+    for key in ["title", "description"] {
+        let Some(text) = schema.get(key) else { continue };
+        let text = text.as_str().filter(|text| is_plain(text));
+        let text = text.ok_or_else(|| format!("{place}: {key} is no text without control or invisible characters"))?;
+        if let Some(secret) = asks_for_a_secret(text) {
+            return Err(secretive(place, secret));
+        }
+    }
+    Ok(())
+}
+
+fn secretive(place: &str, secret: &str) -> String {
+    format!("{place} seems to ask for a secret ({secret}); send the user to a URL instead")
+}
+
+/// What a simple field can be filled with beforehand.
+fn is_simple(value: &Value) -> bool {
+    match value {
+        Value::String(text) => is_plain(text),
+        Value::Array(choices) => choices.iter().all(|choice| choice.as_str().is_some_and(is_plain)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::Object(_) => false,
+    }
+}
+
 fn check_words(place: &str, choices: &Value) -> Result<(), String> {
-    let words = choices.as_array().filter(|words| !words.is_empty() && words.iter().all(Value::is_string));
+    let is_choice = |word: &Value| word.as_str().is_some_and(is_plain);
+    let words = choices.as_array().filter(|words| !words.is_empty() && words.iter().all(is_choice));
     words.map(|_| ()).ok_or_else(|| format!("{place}: enum must be a list of strings"))
 }
 
 fn check_titled(place: &str, choices: &Value) -> Result<(), String> {
-    let is_choice = |choice: &Value| choice["const"].is_string() && choice["title"].is_string();
+    let is_choice = |choice: &Value| {
+        let text = |key: &str| choice[key].as_str().is_some_and(is_plain);
+        text("const") && text("title") && choice.as_object().is_some_and(|choice| choice.len() == 2)
+    };
     let choices = choices.as_array().filter(|choices| !choices.is_empty() && choices.iter().all(is_choice));
-    choices.map(|_| ()).ok_or_else(|| format!("{place}: each choice needs a const and a title"))
+    choices.map(|_| ()).ok_or_else(|| format!("{place}: each choice has a const and a title, and nothing else"))
 }
 
 /// The word that gives it away. A plugin may phrase around this list; the list keeps honest authors from a mistake and
@@ -206,6 +263,11 @@ mod tests {
             json!({ "type": "array", "items": { "type": "string" } }),
             json!({ "$ref": "#/x" }),
             json!({ "type": "string", "format": "password" }),
+            json!({ "type": "string", "default": { "a": {} } }),
+            json!({ "type": "string", "oneOf": [{ "const": "a", "title": "A", "properties": {} }] }),
+            json!({ "type": "array", "items": { "enum": ["a"], "$ref": "#/properties/x" } }),
+            json!({ "type": "array", "items": { "type": "object", "enum": ["a"] } }),
+            json!({ "type": "array", "items": { "anyOf": [{ "const": "a", "title": "A" }], "properties": {} } }),
             json!({ "type": "string", "allOf": [] }),
             json!(true),
         ] {
@@ -224,6 +286,45 @@ mod tests {
         for fine in ["shipping", "opinion", "tokenizer", "pinned"] {
             form(json!({ fine: { "type": "string" } })).unwrap_or_else(|why| panic!("{fine}: {why}"));
         }
+    }
+
+    #[test]
+    fn a_form_shows_all_that_it_says_and_is_never_a_secret_as_a_whole() {
+        let whole = |title: &str| {
+            let schema = json!({ "type": "object", "title": title, "properties": { "x": { "type": "string" } } });
+            Form::new("Please.", schema)
+        };
+        whole("Where it goes").unwrap();
+        whole("Your password").unwrap_err();
+        let of =
+            |dialect: &str| Form::new("Please.", json!({ "type": "object", "$schema": dialect, "properties": {} }));
+        of("https://json-schema.org/draft/2020-12/schema").unwrap();
+        of("http://example.com/schema").unwrap_err();
+        whole("Wh\u{202e}ere").unwrap_err();
+        for bad in [
+            json!({ "type": "string", "title": "a\u{200b}b" }),
+            json!({ "type": "string", "title": 1 }),
+            json!({ "type": "string", "enum": ["a\u{e0041}"] }),
+            json!({ "type": "string", "default": "\u{1b}[2J" }),
+            json!({ "type": "string", "oneOf": [{ "const": "a", "title": "\u{202e}A" }] }),
+        ] {
+            form(json!({ "field": bad })).unwrap_err();
+        }
+        form(json!({ "a\u{202e}b": { "type": "string" } })).unwrap_err();
+        let fields = json!({ "type": "object", "properties": {} });
+        Form::new("Fine\r\u{1b}[2K", fields.clone()).unwrap_err();
+        Form::new("First line\nsecond", fields).unwrap();
+    }
+
+    #[test]
+    fn no_pattern_takes_more_time_than_its_answer_is_long() {
+        let schema = |pattern: &str| json!({ "x": { "type": "string", "pattern": pattern } });
+        form(schema("(?=a)(a|aa)+\\1$")).unwrap_err();
+        let form = form(schema("^(a|aa)+$")).unwrap();
+        let started = std::time::Instant::now();
+        let answer = json!({ "x": format!("{}!", "a".repeat(100_000)) });
+        form.accept(answer.as_object().unwrap().clone()).unwrap_err();
+        assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
     }
 
     #[test]

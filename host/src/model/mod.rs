@@ -6,6 +6,7 @@ mod call;
 mod canonical;
 mod client;
 mod form;
+mod hidden;
 mod laps;
 mod meta;
 mod offers;
@@ -19,6 +20,7 @@ pub use call::{CallContext, Content, Progress, ProgressSink, TaskRequest, ToolCa
 pub use canonical::{arguments_sha256, canonical_json, canonical_sha256};
 pub use client::{Client, ClientFacts, ClientFeatures, ClientPort, ElicitAnswer, Elicitation, LogLevel, UrlVisit};
 pub use form::Form;
+pub use hidden::{is_hidden, is_plain};
 pub use laps::{Lap, Laps};
 pub use meta::without_reserved;
 pub use offers::{
@@ -29,7 +31,7 @@ pub use sampling::check_sampling;
 pub use tool::{Annotations, PluginId, TaskSupport, Tool, ToolName};
 pub use trace::{Trace, TraceId};
 pub use updates::UpdateSink;
-pub use uri_template::{MAX_URI_CHARS, UriTemplate, is_uri};
+pub use uri_template::{MAX_URI_CHARS, UriTemplate, is_uri, is_within, normal_uri};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{CallContext, Content, UriTemplate};
+use super::{CallContext, Content, UriTemplate, normal_uri};
 
 /// What a client shows and a model reads beside the name.
 #[derive(Clone, Debug)]
@@ -70,8 +70,9 @@ pub struct Offers {
 impl Offers {
     /// Is this the URI of something that the component lists, or could make from a template?
     pub fn covers(&self, uri: &str) -> bool {
-        self.resources.iter().any(|resource| resource.uri == uri)
-            || self.templates.iter().any(|template| template.uri.matches(uri).is_some())
+        let uri = normal_uri(uri);
+        self.resources.iter().any(|resource| normal_uri(&resource.uri) == uri)
+            || self.templates.iter().any(|template| template.uri.matches(&uri).is_some())
     }
 }
 

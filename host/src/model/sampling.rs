@@ -94,7 +94,15 @@ fn check_block(block: &mut Value, tools: bool) -> Result<(), String> {
         Some("tool_result") if !block.get("content").is_some_and(Value::is_array) => {
             Err("content must be a list".into())
         }
-        Some("tool_result") => has(&["toolUseId"]),
+        Some("tool_result") => {
+            has(&["toolUseId"])?;
+            block.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten().for_each(|inner| {
+                if let Some(inner) = inner.as_object_mut() {
+                    tidy_meta(inner);
+                }
+            });
+            Ok(())
+        }
         _ => Err("type must be text, image, audio, tool_use or tool_result".into()),
     }
 }

@@ -21,6 +21,37 @@ fn are_uri_characters(text: &str) -> bool {
     escapes_are_whole && text.bytes().all(|b| is_unreserved(b) || b"%:/?#[]@!$&'()*+,;=".contains(&b))
 }
 
+/// The same URI for all that are equivalent by RFC 3986, 6.2.2.2: what need not be escaped is not, and escapes are in
+/// capitals. Otherwise one spelling of a resource would need other scopes than another.
+pub fn normal_uri(uri: &str) -> String {
+    let mut normal = String::with_capacity(uri.len());
+    let mut parts = uri.split('%');
+    normal.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let escaped = part.get(..2).filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        match escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) if is_unreserved(byte) => normal.push(byte.into()),
+            Some(byte) => normal.push_str(&format!("%{byte:02X}")),
+            None => {
+                normal.push('%');
+                normal.push_str(part);
+                continue;
+            }
+        }
+        normal.push_str(&part[2..]);
+    }
+    normal
+}
+
+/// Is `uri` the other one, or below it? A longer name is another resource, and no segment leads back up.
+pub fn is_within(uri: &str, place: &str) -> bool {
+    let (uri, place) = (normal_uri(uri), normal_uri(place));
+    let Some(rest) = uri.strip_prefix(&place) else { return false };
+    let below = place.ends_with(['/', ':', '?', '#', '&']) || rest.starts_with(['/', '?', '#']);
+    let leads_up = |segment: &str| matches!(segment, "." | "..");
+    rest.is_empty() || (below && !rest.split(['/', '?', '#']).any(leads_up))
+}
+
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
@@ -57,7 +88,7 @@ impl UriTemplate {
             if parts.iter().any(|(_, other)| other == name) {
                 return Err(format!("has {{{name}}} twice"));
             }
-            parts.push((literal.to_owned(), name.to_owned()));
+            parts.push((normal_uri(literal), name.to_owned()));
             rest = after;
         }
         if parts.is_empty() || parts.len() > MAX_VARIABLES {
@@ -73,7 +104,7 @@ impl UriTemplate {
         if !rest.is_empty() && !ends_a_value(rest) {
             return Err("has text after its last variable that begins with a letter or digit".into());
         }
-        Ok(UriTemplate { text: text.to_owned(), parts, tail: rest.to_owned() })
+        Ok(UriTemplate { text: text.to_owned(), parts, tail: normal_uri(rest) })
     }
 
     /// As it was declared.
@@ -90,7 +121,7 @@ impl UriTemplate {
         self.parts.iter().map(|(literal, _)| literal.len()).sum::<usize>() + self.tail.len()
     }
 
-    /// The variables, percent-decoded, if the whole URI fits.
+    /// The variables, percent-decoded, if the whole URI fits. `uri` is in normal form ([`normal_uri`]).
     ///
     /// Each variable takes as little as it can. That misses nothing: a value consists of unreserved characters and
     /// escapes, so taking more could only help where the literal consists of those, and then leaves less for the next.
@@ -161,6 +192,38 @@ mod tests {
         let long = format!("a:{}", "b".repeat(MAX_URI_CHARS));
         for bad in ["", "a", "a:", ":a", "1a:b", "a b:c", "a:b c", "a:%2", "a:%zz", "a:\n", "a:é", "/a/b", &long] {
             assert!(!is_uri(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn spellings_of_one_uri_are_one_uri() {
+        assert_eq!(normal_uri("n://%73ecret/%2e%2E/%2f%c3%a9?%7e"), "n://secret/../%2F%C3%A9?~");
+        assert_eq!(normal_uri("n://a%"), "n://a%");
+        assert_eq!(normal_uri("n://a%4/%zzé"), "n://a%4/%zzé");
+    }
+
+    #[test]
+    fn below_a_resource_is_what_its_path_leads_to() {
+        for (uri, place) in [
+            ("n://a", "n://a"),
+            ("n://a/b", "n://a"),
+            ("n://a/b", "n://a/"),
+            ("n://a#b", "n://a"),
+            ("n://a?b=../c", "n://a"),
+            ("n://%61/b", "n://a"),
+        ] {
+            assert!(is_within(uri, place), "{uri} {place}");
+        }
+        for (uri, place) in [
+            ("n://ab", "n://a"),
+            ("n://a.evil/b", "n://a"),
+            ("n://a/../b", "n://a"),
+            ("n://a/%2e%2e/b", "n://a"),
+            ("n://a/b/..", "n://a/"),
+            ("n://b", "n://a"),
+            ("n://", "n://a"),
+        ] {
+            assert!(!is_within(uri, place), "{uri} {place}");
         }
     }
 

@@ -14,4 +14,4 @@ pub use clients::{
 pub use jsonrpc::{Answer, Message, RequestId, code as error_code, error_body, parse};
 pub use peer::{InFlight, Peer, PeerPolicy};
 pub use server::{Accepted, Protocol, ServerInfo, accept};
-pub use v2025_11_25::REVISION;
+pub use v2025_11_25::{REVISION, may_wait};

@@ -21,6 +21,7 @@ use super::imports::{ClientGate, ProgressGate};
 use super::limiter::Limiter;
 use super::output::Capture;
 use super::plugin::Plugin;
+use super::turns::{Turn, Turns};
 use crate::auth::Caller;
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
@@ -63,6 +64,9 @@ pub struct CallState {
     pub(super) offers: Arc<Offers>,
     pub(super) clock: Arc<Clock>,
     pub(super) deadline: Deadline,
+    pub(super) turns: Turns,
+    /// Given back while the call waits for a person.
+    pub(super) turn: Option<Turn>,
     pub(super) progress: ProgressGate,
     pub(super) client: ClientGate,
     pub(super) host_calls_left: u32,
@@ -92,10 +96,10 @@ impl Plugin {
         let admitted = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(cancelled()),
-            admitted = self.admit(deadline) => admitted,
+            admitted = self.turns().admit(deadline) => admitted,
         };
-        let permit = match laps.lap("admit", admitted) {
-            Ok(permit) => permit,
+        let turn = match laps.lap("admit", admitted) {
+            Ok(turn) => turn,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
         self.directories_ready().await;
@@ -104,6 +108,7 @@ impl Plugin {
             Ok(store) => store,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
+        store.data_mut().turn = Some(turn);
         let running = self.clock().run();
         let deadline = store.data().deadline.clone();
         let outcome = tokio::select! {
@@ -120,7 +125,9 @@ impl Plugin {
         };
         let fuel = limits.fuel - store.get_fuel().unwrap_or(0);
         self.log_output(&store);
-        drop((store, running, permit));
+        // Its instance goes before its turn does.
+        let turn = store.data_mut().turn.take();
+        drop((store, running, turn));
         laps.lap("drop instance", ());
         Ended { outcome, fuel }
     }
@@ -146,6 +153,8 @@ impl Plugin {
             offers: self.offers().clone(),
             clock: self.clock().clone(),
             deadline: Deadline::at(call.deadline),
+            turns: self.turns().clone(),
+            turn: None,
             call,
             progress: ProgressGate::default(),
             client: ClientGate::default(),

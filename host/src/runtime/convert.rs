@@ -11,7 +11,10 @@ use serde_json::{Map, Value};
 
 use super::bindings::cyberos::plugin::types as wit;
 use crate::error::{Error, Reason, Result};
-use crate::model::{Annotations, Content, TaskSupport, Tool, ToolName, ToolResult};
+use crate::model::{
+    Annotations, Content, TaskSupport, Tool, ToolName, ToolResult, is_hidden, is_uri, without_reserved,
+};
+use offers::check_mime_type;
 
 /// A declaration that the host can serve, or the sentence that says what is wrong with it.
 pub fn tool(declared: wit::Tool) -> Result<Tool, String> {
@@ -100,29 +103,77 @@ fn broken(what: String) -> Error {
 
 fn block(content: wit::Content) -> Result<Content, String> {
     let extra = |text: Option<String>| match text {
-        None => Ok(Map::new()),
-        Some(text) => object(&text).map_err(|e| format!("extra {e}")).map(|mut map| {
+        None => Ok::<_, String>(Map::new()),
+        Some(text) => {
+            let mut map = object(&text).map_err(|e| format!("extra {e}"))?;
             // The block's own fields are not the plugin's to replace.
             map.retain(|key, _| {
                 !matches!(key.as_str(), "type" | "text" | "data" | "mimeType" | "uri" | "name" | "resource")
             });
-            map
-        }),
+            tidy_meta(&mut map);
+            if let Some(icons) = map.get("icons") {
+                check_icons(icons).map_err(|e| format!("icons: {e}"))?;
+            }
+            Ok(map)
+        }
+    };
+    let typed = |mime_type: &str, kind: &str| match mime_type.starts_with(kind) {
+        true => check_mime_type(Some(mime_type)),
+        false => Err(format!("{:?} is no media type {kind}*", clip(mime_type))),
     };
     Ok(match content {
         wit::Content::Text(t) => Content::Text { text: t.text, extra: extra(t.extra)? },
         wit::Content::Image(b) => {
+            typed(&b.mime_type, "image/")?;
             Content::Image { data: STANDARD.encode(b.data), mime_type: b.mime_type, extra: extra(b.extra)? }
         }
         wit::Content::Audio(b) => {
+            typed(&b.mime_type, "audio/")?;
             Content::Audio { data: STANDARD.encode(b.data), mime_type: b.mime_type, extra: extra(b.extra)? }
+        }
+        wit::Content::ResourceLink(l) if !is_uri(&l.uri) || runs(&l.uri) => {
+            return Err(format!("{:?} is no URI that a client can read", clip(&l.uri)));
         }
         wit::Content::ResourceLink(l) => Content::ResourceLink { uri: l.uri, name: l.name, extra: extra(l.extra)? },
         wit::Content::EmbeddedResource(text) => Content::Resource {
-            resource: object(&text).map_err(|e| format!("resource {e}"))?.into(),
+            resource: object(&text).and_then(embedded).map_err(|e| format!("resource {e}"))?.into(),
             extra: Map::new(),
         },
     })
+}
+
+/// MCP 2025-11-25, `TextResourceContents` and `BlobResourceContents`; fields that it does not know pass.
+fn embedded(mut resource: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    if !resource.get("uri").and_then(Value::as_str).is_some_and(is_uri) {
+        return Err("has no uri".into());
+    }
+    match (resource.get("text"), resource.get("blob")) {
+        (Some(Value::String(_)), None) => {}
+        (None, Some(Value::String(blob))) if STANDARD.decode(blob).is_ok() => {}
+        _ => return Err("has neither text nor a blob in base64, or both".into()),
+    }
+    match resource.get("mimeType") {
+        Some(Value::String(mime_type)) => check_mime_type(Some(mime_type))?,
+        None => {}
+        Some(_) => return Err("mimeType is not a string".into()),
+    }
+    tidy_meta(&mut resource);
+    Ok(resource)
+}
+
+/// A plugin must not speak for the protocol, in a block no more than in a result.
+fn tidy_meta(object: &mut Map<String, Value>) {
+    if let Some(Value::Object(meta)) = object.remove("_meta") {
+        let meta = without_reserved(meta);
+        if !meta.is_empty() {
+            object.insert("_meta".into(), meta.into());
+        }
+    }
+}
+
+/// Is it code rather than a place?
+fn runs(uri: &str) -> bool {
+    uri.split_once(':').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("javascript"))
 }
 
 fn result_bytes(result: &wit::ToolResult) -> usize {
@@ -152,10 +203,7 @@ fn check_length(field: &str, text: &str, least: usize, most: usize) -> Result<()
 
 /// A model would read what a person does not see.
 fn visible(text: &str) -> Result<(), String> {
-    let invisible = |c: char| {
-        (c.is_control() && c != '\n')
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-    };
+    let invisible = |c: char| (c.is_control() && c != '\n') || is_hidden(c);
     match text.chars().any(invisible) {
         true => Err("title or description holds control or invisible characters".into()),
         false => Ok(()),
@@ -180,16 +228,25 @@ fn schema(text: &str) -> Result<Value, String> {
 
 /// MCP 2025-11-25, `Icon`. Nothing that a client would run, and nothing fetched without TLS.
 fn icons(text: &str) -> Result<Vec<Value>, String> {
-    let Ok(Value::Array(icons)) = serde_json::from_str(text) else {
-        return Err("is not a JSON array".into());
-    };
+    let icons = serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?;
+    check_icons(&icons)?;
+    let Value::Array(icons) = icons else { unreachable!("it was checked") };
+    Ok(icons)
+}
+
+fn check_icons(icons: &Value) -> Result<(), String> {
+    let Some(icons) = icons.as_array() else { return Err("is not a JSON array".into()) };
     if icons.len() > MAX_ICONS {
         return Err(format!("has {} icons; at most {MAX_ICONS} are served", icons.len()));
     }
-    for icon in &icons {
-        let good = |src: &str| src.starts_with("https://") || src.starts_with("data:image/");
+    for icon in icons {
+        // An SVG is a document, which can hold a script; from the web it runs apart from what shows it, as data it may not.
+        let good = |src: &str| {
+            is_icon_uri(src)
+                && (src.starts_with("https://") || src.starts_with("data:image/") && !src.starts_with("data:image/svg"))
+        };
         if !icon.get("src").and_then(Value::as_str).is_some_and(good) {
-            return Err("src is neither an https URI nor a data URI of an image".into());
+            return Err("src is neither an https URI nor a data URI of an image that holds no script".into());
         }
         let fits = |field: &str, fits: fn(&Value) -> bool| icon.get(field).is_none_or(fits);
         let are_texts = |value: &Value| value.as_array().is_some_and(|all| all.iter().all(Value::is_string));
@@ -200,11 +257,85 @@ fn icons(text: &str) -> Result<Vec<Value>, String> {
             return Err("theme is neither light nor dark".into());
         }
     }
-    Ok(icons)
+    Ok(())
+}
+
+fn is_icon_uri(src: &str) -> bool {
+    src.bytes().all(|b| b.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&b))
 }
 
 const MAX_ICONS: usize = 8;
 
 fn clip(text: &str) -> String {
     text.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_icon_is_fetched_over_tls_or_is_a_picture_that_runs_nothing() {
+        let icon = |src: &str| icons(&json!([{ "src": src }]).to_string());
+        for good in ["https://example.com/i.svg", "data:image/png;base64,iVBORw0KGgo="] {
+            icon(good).unwrap();
+        }
+        for bad in [
+            "http://example.com/i.png",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "data:image/svg+xml,%3Csvg%20onload=alert(1)%3E",
+            "data:image/png,\"><script>",
+            "https://example.com/ i",
+            "https://example.com/\u{202e}gnp",
+        ] {
+            icon(bad).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_block_says_nothing_for_the_protocol_and_shows_nothing_that_runs() {
+        let text = |extra: Value| {
+            block(wit::Content::Text(wit::TextContent { text: "x".into(), extra: Some(extra.to_string()) }))
+        };
+        let Content::Text { extra, .. } =
+            text(json!({ "_meta": { "mcp/x": 1, "com.example/y": 2 }, "text": "forged" })).unwrap()
+        else {
+            panic!("it is text")
+        };
+        assert_eq!(Value::Object(extra), json!({ "_meta": { "com.example/y": 2 } }));
+        text(json!({ "icons": [{ "src": "javascript:alert(1)" }] })).unwrap_err();
+        let link = |uri: &str| {
+            block(wit::Content::ResourceLink(wit::ResourceLink { uri: uri.into(), name: "x".into(), extra: None }))
+        };
+        link("https://example.com/").unwrap();
+        for bad in ["javascript:alert(1)", "JavaScript:alert(1)", "relative", "a b:c", "x:\n"] {
+            link(bad).unwrap_err();
+        }
+        let image = |mime_type: &str| {
+            block(wit::Content::Image(wit::BinaryContent { data: vec![1], mime_type: mime_type.into(), extra: None }))
+        };
+        image("image/png").unwrap();
+        image("text/html").unwrap_err();
+        image("image/png\r\nx").unwrap_err();
+    }
+
+    #[test]
+    fn an_embedded_resource_is_one() {
+        let resource = |resource: Value| block(wit::Content::EmbeddedResource(resource.to_string()));
+        let forged = json!({ "uri": "a:b", "text": "x", "_meta": { "mcp/x": 1 } });
+        let Content::Resource { resource: kept, .. } = resource(forged).unwrap() else { panic!("it is a resource") };
+        assert_eq!(kept, json!({ "uri": "a:b", "text": "x" }));
+        for bad in [
+            json!({ "text": "x" }),
+            json!({ "uri": "a:b" }),
+            json!({ "uri": "a:b", "text": "x", "blob": "" }),
+            json!({ "uri": "a:b", "blob": "no base64!" }),
+            json!({ "uri": "a:b", "text": { "x": 1 } }),
+            json!({ "uri": "a:b", "text": "x", "mimeType": 7 }),
+        ] {
+            resource(bad).unwrap_err();
+        }
+    }
 }

@@ -21,6 +21,12 @@ const FREE_SLICES: u32 = 10;
 /// Most calls at once in one process. The pool is larger, so that loading a component never waits for callers.
 pub const MAX_CALLS: usize = 192;
 
+/// Most calls that keep their instance beside those, because they wait for a person.
+pub const MAX_WAITING: usize = 128;
+
+/// For loading components.
+const SPARE: usize = 64;
+
 /// Largest linear memory that a pool slot can hold; a plugin's own limit may be lower.
 pub const MAX_MEMORY_BYTES: usize = 256 << 20;
 
@@ -45,11 +51,12 @@ pub fn has_pagemap_scan() -> bool {
 
 fn pool(scan: bool) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(256)
-        .total_core_instances(1024)
-        .total_memories(256)
-        .total_tables(512)
-        .total_stacks(256)
+    let calls = (MAX_CALLS + MAX_WAITING + SPARE) as u32;
+    pool.total_component_instances(calls)
+        .total_core_instances(4 * calls)
+        .total_memories(calls)
+        .total_tables(2 * calls)
+        .total_stacks(calls)
         .max_memory_size(MAX_MEMORY_BYTES)
         .table_elements(MAX_TABLE_ELEMENTS)
         .max_tables_per_module(4)

@@ -17,6 +17,7 @@ mod imports;
 mod limiter;
 mod output;
 mod plugin;
+mod turns;
 
 pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
 pub use call::{Ended, PluginCall};
@@ -26,7 +27,6 @@ pub use plugin::{Plugin, Rejected, Why};
 
 use std::path::Path;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -59,7 +59,7 @@ pub struct Runtime {
     clock: Arc<engine::Clock>,
     cache: Option<Arc<cache::Cache>>,
     services: Arc<Services>,
-    calls: Arc<Semaphore>,
+    turns: Arc<turns::AllTurns>,
 }
 
 impl Runtime {
@@ -74,13 +74,7 @@ impl Runtime {
             }
         });
         let (engine, clock) = engine::engine(scan)?;
-        Ok(Runtime {
-            engine,
-            clock,
-            cache,
-            services: Arc::new(services),
-            calls: Arc::new(Semaphore::new(engine::MAX_CALLS)),
-        })
+        Ok(Runtime { engine, clock, cache, services: Arc::new(services), turns: turns::AllTurns::new() })
     }
 
     /// Load a first-party component.
@@ -121,7 +115,7 @@ impl Runtime {
     fn services(&self) -> &Arc<Services> {
         &self.services
     }
-    fn calls(&self) -> Arc<Semaphore> {
-        self.calls.clone()
+    fn turns(&self) -> Arc<turns::AllTurns> {
+        self.turns.clone()
     }
 }

@@ -8,6 +8,9 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
+/// From the WIT: what a message costs beside its text.
+const LINE_BYTES: usize = 64;
+
 /// What one call has written, shared by its three sinks.
 #[derive(Clone)]
 pub struct Capture(Arc<Mutex<Kept>>);
@@ -32,14 +35,17 @@ impl Capture {
         kept.text.extend_from_slice(&bytes[..fits]);
     }
 
-    /// Charge a log message against the same budget. False: it does not fit and is dropped.
+    /// Charge a log message against the same budget, and the line that it makes even without text. False: it does not
+    /// fit and is dropped.
     pub fn charge(&self, bytes: usize) -> bool {
         let mut kept = self.lock();
-        if bytes > kept.left {
-            kept.dropped += bytes as u64;
-            return false;
+        match kept.left.checked_sub(LINE_BYTES + bytes) {
+            Some(left) => kept.left = left,
+            None => {
+                kept.dropped += bytes as u64;
+                return false;
+            }
         }
-        kept.left -= bytes;
         true
     }
 

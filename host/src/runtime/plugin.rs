@@ -5,8 +5,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
 use wasmtime_wasi::{FsPerms, WasiCtx};
@@ -18,6 +16,7 @@ use super::bindings::resources::WithResourcesPre;
 use super::call::CallState;
 use super::engine::Clock;
 use super::output::Capture;
+use super::turns::Turns;
 use super::{Runtime, Services, imports};
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
@@ -35,8 +34,7 @@ pub struct Plugin {
     services: Arc<Services>,
     engine: Engine,
     clock: Arc<Clock>,
-    own_calls: Arc<Semaphore>,
-    all_calls: Arc<Semaphore>,
+    turns: Turns,
 }
 
 /// What the component exports, ready to be instantiated.
@@ -95,9 +93,6 @@ impl Why {
     }
 }
 
-/// How long a call waits for its turn before it is told to come back. Never past its deadline.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 impl Plugin {
     /// Check, link and describe. Nothing of the component has run before its imports were found to be granted.
     pub async fn load(runtime: &Runtime, id: PluginId, wasm: &[u8], grants: Grants) -> Result<Plugin, Rejected> {
@@ -139,8 +134,7 @@ impl Plugin {
             tools: vec![],
             offers: Arc::default(),
             exports,
-            own_calls: Arc::new(Semaphore::new(grants.limits.concurrency.max(1))),
-            all_calls: runtime.calls(),
+            turns: Turns::new(grants.limits.concurrency, runtime.turns()),
             grants: Arc::new(grants),
             services: runtime.services().clone(),
             engine: engine.clone(),
@@ -149,26 +143,6 @@ impl Plugin {
         plugin.tools = plugin.describe().await?;
         plugin.offers = Arc::new(plugin.describe_offers().await?);
         Ok(plugin)
-    }
-
-    /// Wait for a turn: first among this plugin's calls, so that one busy plugin cannot fill the whole house.
-    pub(super) async fn admit(&self, deadline: Instant) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
-        // Without a wait in most cases, and then without a timer.
-        if let Ok(own) = self.own_calls.clone().try_acquire_owned()
-            && let Ok(all) = self.all_calls.clone().try_acquire_owned()
-        {
-            return Ok((own, all));
-        }
-        let turn = async {
-            let own = self.own_calls.clone().acquire_owned().await.expect("never closed");
-            let all = self.all_calls.clone().acquire_owned().await.expect("never closed");
-            (own, all)
-        };
-        let patience = PATIENCE.min(deadline.saturating_duration_since(Instant::now()));
-        tokio::time::timeout(patience, turn).await.map_err(|_| {
-            Error::new(Reason::Busy, "Too many calls of this tool are running.")
-                .with("retry_after_ms", PATIENCE.as_millis() as u64)
-        })
     }
 
     /// The built-in catalogue is unpacked in the background at the first start; a call that is earlier waits for it.
@@ -231,6 +205,9 @@ impl Plugin {
     }
     pub(super) fn clock(&self) -> &Arc<Clock> {
         &self.clock
+    }
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
     }
     pub(super) fn exports(&self) -> &Exports {
         &self.exports

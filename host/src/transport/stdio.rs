@@ -5,9 +5,10 @@
 //! that run elsewhere go on. Source: MCP 2025-11-25, transports, stdio.
 
 use serde_json::Value;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -16,11 +17,16 @@ use tokio_util::task::TaskTracker;
 use crate::auth::Identifier;
 use crate::error::{Error, Reason, Result};
 use crate::model::TraceId;
-use crate::protocol::{Message, Peer, PeerPolicy, Protocol, Session, Sink, accept, error_body, parse};
+use crate::protocol::{Message, Peer, PeerPolicy, Protocol, Session, Sink, accept, error_body, may_wait, parse};
 
 /// Messages that wait for the client to read. Beyond that answers wait, with the requests behind them, and notifications
 /// are dropped.
 const OUTBOX: usize = 64;
+/// Requests at once that are answered without waiting for anybody.
+const SHORT: usize = 16;
+/// How long a line waits while all places are taken, and how often it looks whether it must not.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// How the transport is bounded.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +60,7 @@ pub async fn serve(
         session: Session::of_connection(),
         listens: AtomicBool::new(false),
         turns: Arc::new(Semaphore::new(settings.max_in_flight)),
+        short_turns: Arc::new(Semaphore::new(SHORT)),
         running: TaskTracker::new(),
     };
     let ended = conversation.read(BufReader::with_capacity(64 << 10, input), &stop).await;
@@ -79,6 +86,8 @@ struct Conversation {
     session: Session,
     listens: AtomicBool,
     turns: Arc<Semaphore>,
+    /// For what is answered at once, so that a task can be cancelled while all others wait.
+    short_turns: Arc<Semaphore>,
     running: TaskTracker,
 }
 
@@ -136,7 +145,12 @@ impl Conversation {
             self.protocol.answer(&peer, accepted, None).await;
             return;
         }
-        let Some(turn) = self.turn().await else {
+        let waits = |message: &Message| matches!(message, Message::Request { method, .. } if may_wait(method));
+        let turn = match messages.iter().any(waits) {
+            true => self.turn().await,
+            false => Some(self.short_turns.clone().acquire_owned().await.expect("never closed")),
+        };
+        let Some(turn) = turn else {
             let busy = Error::new(Reason::Busy, "Too many requests are being answered.").with("retry_after_ms", 1_000);
             return self.refuse_all(&messages, &busy).await;
         };
@@ -162,16 +176,20 @@ impl Conversation {
         }
     }
 
-    /// When all places are taken, the next line waits. It must not while a call waits for this client's answer, which
-    /// may be on a line behind: `None`, then.
+    /// When all places are taken, the next line waits, but not for long: it, or a line behind it, may be what those that
+    /// are answered wait for (an answer of this client's, a cancellation). `None`, then.
     async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(turn) = self.turns.clone().try_acquire_owned() {
             return Some(turn);
         }
-        if self.protocol.clients().awaits(KEY) {
-            return None;
+        let started = Instant::now();
+        let mut turn = pin!(self.turns.clone().acquire_owned());
+        while !self.protocol.clients().awaits(KEY) && started.elapsed() < PATIENCE {
+            if let Ok(turn) = tokio::time::timeout(LOOK, &mut turn).await {
+                return Some(turn.expect("never closed"));
+            }
         }
-        Some(self.turns.clone().acquire_owned().await.expect("never closed"))
+        None
     }
 
     /// Checked for every message: a token may expire, or be refreshed, while the conversation goes on.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::auth::Caller;
-use crate::model::{Prompt, Resource, ResourceTemplate};
+use crate::model::{Prompt, Resource, ResourceTemplate, normal_uri};
 use crate::runtime::Plugin;
 
 /// Something that a plugin declared, with the plugin that answers for it.
@@ -36,6 +36,7 @@ pub(super) struct Shelf {
     resources: Vec<Arc<Offered<Resource>>>,
     templates: Vec<Arc<Offered<ResourceTemplate>>>,
     by_name: HashMap<String, Arc<Offered<Prompt>>>,
+    /// By the normal form, in which they are looked for.
     by_uri: HashMap<String, Arc<Offered<Resource>>>,
     completes: bool,
 }
@@ -52,7 +53,7 @@ impl Shelf {
             }
         }
         for resource in &offers.resources {
-            if let Some(other) = self.by_uri.get(&resource.uri) {
+            if let Some(other) = self.by_uri.get(&normal_uri(&resource.uri)) {
                 return taken("resource", &resource.uri, &other.plugin);
             }
         }
@@ -72,7 +73,7 @@ impl Shelf {
             self.prompts.push(prompt);
         }
         for resource in offered(&offers.resources, plugin) {
-            self.by_uri.insert(resource.declared.uri.clone(), resource.clone());
+            self.by_uri.insert(normal_uri(&resource.declared.uri), resource.clone());
             self.resources.push(resource);
         }
         self.templates.extend(offered(&offers.templates, plugin));
@@ -94,11 +95,12 @@ impl Shelf {
 
     /// A listed URI comes before any template; of templates, the one that fixes most of the URI, then the first.
     pub fn find_resource(&self, uri: &str) -> Option<Found> {
-        if let Some(listed) = self.by_uri.get(uri) {
+        let uri = normal_uri(uri);
+        if let Some(listed) = self.by_uri.get(&uri) {
             return Some(Found::Listed(listed.clone()));
         }
         let fits =
-            |template: &Arc<Offered<ResourceTemplate>>| Some((template.clone(), template.declared.uri.matches(uri)?));
+            |template: &Arc<Offered<ResourceTemplate>>| Some((template.clone(), template.declared.uri.matches(&uri)?));
         // Reversed, because of equals `max_by_key` takes the last.
         let best = self.templates.iter().rev().filter_map(fits).max_by_key(|(t, _)| t.declared.uri.literal_chars());
         best.map(|(template, variables)| Found::Made(template, variables))

@@ -6,12 +6,13 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Reason, Result};
-use crate::model::{ElicitAnswer, Form, Tool};
+use crate::model::{ElicitAnswer, Form, Tool, is_hidden};
 
 const FIELD: &str = "confirm";
 const MAX_TITLE_CHARS: usize = 120;
 const MAX_NAME_CHARS: usize = 64;
-const MAX_VALUE_CHARS: usize = 160;
+/// Shared by all values, so that a call with few arguments shows them whole.
+const MAX_VALUES_CHARS: usize = 2_100;
 /// Arguments that are shown; how many there are beyond is said.
 const MAX_SHOWN: usize = 12;
 
@@ -37,9 +38,12 @@ fn message(tool: &Tool, arguments: &Map<String, Value>) -> String {
     };
     let mut text = format!("{} ({}) {effect}.", shown(&tool.title, MAX_TITLE_CHARS), tool.name);
     text.push_str(if arguments.is_empty() { " It is called without arguments." } else { " It is called with:" });
+    let (mut left, mut lines_left) = (MAX_VALUES_CHARS, arguments.len().min(MAX_SHOWN));
     for (name, value) in arguments.iter().take(MAX_SHOWN) {
-        let (name, value) = (shown(name, MAX_NAME_CHARS), shown(&value.to_string(), MAX_VALUE_CHARS));
-        text.push_str(&format!("\n- {name}: {value}"));
+        let value = shown(&value.to_string(), left / lines_left);
+        left = left.saturating_sub(value.chars().count());
+        lines_left -= 1;
+        text.push_str(&format!("\n- {}: {value}", shown_name(name)));
     }
     if arguments.len() > MAX_SHOWN {
         text.push_str(&format!("\n- and {} more", arguments.len() - MAX_SHOWN));
@@ -47,22 +51,29 @@ fn message(tool: &Tool, arguments: &Map<String, Value>) -> String {
     text
 }
 
-/// On one line, bounded, and with nothing in it that moves or hides other text.
-fn shown(text: &str, most: usize) -> String {
-    let plain = |c: &char| !c.is_control() && !is_invisible(*c);
-    let mut visible = text.chars().filter(plain);
-    let mut kept: String = visible.by_ref().take(most).collect();
-    let left_out = visible.count();
-    if left_out > 0 {
-        kept.push_str(&format!("… ({left_out} characters more)"));
-    }
-    kept
+/// A name that could be taken for more than a name is shown as the JSON string that it is.
+fn shown_name(name: &str) -> String {
+    let is_word = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b));
+    let name = if is_word { name.to_owned() } else { Value::from(name).to_string() };
+    shown(&name, MAX_NAME_CHARS)
 }
 
-/// Line separators, zero widths, and marks that turn the direction of text.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+/// On one line and bounded. What would move or hide other text is spelt out, because the call is made with it; of what is
+/// too long both ends are there.
+fn shown(text: &str, most: usize) -> String {
+    let spelt: Vec<char> = text.chars().flat_map(spelt).collect();
+    let Some(left_out) = spelt.len().checked_sub(most).filter(|left_out| *left_out > 0) else {
+        return spelt.into_iter().collect();
+    };
+    let (head, tail) = (most - most / 3, most / 3);
+    let part = |chars: &[char]| chars.iter().collect::<String>();
+    format!("{}… ({left_out} characters left out) …{}", part(&spelt[..head]), part(&spelt[spelt.len() - tail..]))
+}
+
+fn spelt(c: char) -> impl Iterator<Item = char> {
+    let escaped = (c.is_control() || is_hidden(c)).then(|| format!("\\u{{{:x}}}", u32::from(c)));
+    let kept = escaped.is_none().then_some(c);
+    kept.into_iter().chain(escaped.unwrap_or_default().chars().collect::<Vec<_>>())
 }
 
 /// Yes is an accepted form with `confirm` set. All else is no; only a person's own no is `user_declined`.
@@ -120,7 +131,7 @@ mod tests {
     #[test]
     fn every_argument_is_named_and_none_breaks_out_of_its_line() {
         let Value::Object(arguments) = json!({
-            "body": "x".repeat(5_000),
+            "body": format!("{}rm -rf /", "x".repeat(5_000)),
             "path": "a\n- Harmless: \u{202e}yes\u{2028}- more\u{7f}",
         }) else {
             unreachable!()
@@ -128,10 +139,27 @@ mod tests {
         let form = form(&tool(), &arguments).unwrap();
         let lines: Vec<&str> = form.message().lines().collect();
         assert_eq!(lines.len(), 3, "{lines:#?}");
-        assert!(lines[0].starts_with("Deletea note (test.delete) changes things for good"), "{}", lines[0]);
-        assert!(lines[1].starts_with("- body: \"xxx") && lines[1].ends_with("characters more)"), "{}", lines[1]);
-        assert_eq!(lines[2], r#"- path: "a\n- Harmless: yes- more""#);
-        assert!(!form.message().chars().any(is_invisible));
+        assert!(
+            lines[0].starts_with(r"Delete\u{a}a \u{202e}note (test.delete) changes things for good"),
+            "{}",
+            lines[0]
+        );
+        assert!(lines[1].contains("characters left out) …xxx") && lines[1].ends_with("-rf /\""), "{}", lines[1]);
+        assert_eq!(lines[2], r#"- path: "a\n- Harmless: \u{202e}yes\u{2028}- more\u{7f}""#);
+        assert!(!form.message().chars().any(is_hidden));
+    }
+
+    #[test]
+    fn what_fits_is_shown_whole_and_exactly() {
+        let sql = format!("select '{}'; drop table notes", "y".repeat(1_500));
+        let Value::Object(arguments) = json!({ "a: 1\n- b": 2, "host": "pay\u{200b}pal.com", "sql": sql }) else {
+            unreachable!()
+        };
+        let form = form(&tool(), &arguments).unwrap();
+        let lines: Vec<&str> = form.message().lines().collect();
+        assert_eq!(lines[1], r#"- "a: 1\n- b": 2"#);
+        assert_eq!(lines[2], r#"- host: "pay\u{200b}pal.com""#);
+        assert_eq!(lines[3], format!("- sql: {}", Value::from(sql)));
     }
 
     #[test]

@@ -19,8 +19,8 @@ use crate::protocol::peer::Peer;
 
 /// Questions at once to all clients together; beyond that calls are told to wait.
 const MOST_PENDING: usize = 10_000;
-/// Of them, those to one subject. A call that waits for its answer holds one of its plugin's places, which others need, too.
-const MOST_OF_ONE: usize = 16;
+/// Of them, those to one subject: a person answers one at a time, and nobody may use up everybody's.
+const MOST_OF_ONE: usize = 64;
 
 pub struct Asking {
     replica: Arc<str>,
@@ -62,8 +62,8 @@ impl Asking {
         {
             let mut pending = self.lock();
             let asked = owner(key);
-            let of_one = pending.values().filter(|pending| owner(&pending.key) == asked).count();
-            if pending.len() >= MOST_PENDING || of_one >= MOST_OF_ONE {
+            let of_one = || pending.values().filter(|pending| owner(&pending.key) == asked).count();
+            if pending.len() >= MOST_PENDING || (pending.len() >= MOST_OF_ONE && of_one() >= MOST_OF_ONE) {
                 return Err(Error::new(Reason::Busy, "Too many questions to clients are open.")
                     .hint("Answer those that are open.")
                     .with("retry_after_ms", 1_000));
@@ -312,7 +312,7 @@ mod tests {
             let outcome = asking.ask(&key.into(), &sink, "elicitation/create", json!({})).await;
             outcome.unwrap_err().reason()
         };
-        let keys: Vec<String> = (0..20).map(|session| format!("tenant/{session}/mallory")).collect();
+        let keys: Vec<String> = (0..MOST_OF_ONE + 4).map(|session| format!("tenant/{session}/mallory")).collect();
         let hers = futures::future::join_all(keys.iter().map(|key| ask(key)));
         let (hers, others) = tokio::join!(hers, ask("tenant/-/alice"));
         assert_eq!(hers.iter().filter(|reason| **reason == Reason::Busy).count(), 4);

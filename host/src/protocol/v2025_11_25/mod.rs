@@ -39,6 +39,11 @@ pub struct Request<'a> {
     pub cancel: CancellationToken,
 }
 
+/// Can the answer take as long as a plugin, or a person, takes?
+pub fn may_wait(method: &str) -> bool {
+    matches!(method, "tools/call" | "tasks/result" | "prompts/get" | "resources/read" | "completion/complete")
+}
+
 pub async fn dispatch(method: &str, request: Request<'_>) -> Result<Value> {
     // What no plugin offers is not advertised, and is then no method of ours.
     let offers = request.protocol.broker.catalog().kinds();

@@ -110,7 +110,7 @@ fn check_scheme(uri: &str) -> Result<(), String> {
     }
 }
 
-fn check_mime_type(mime_type: Option<&str>) -> Result<(), String> {
+pub(super) fn check_mime_type(mime_type: Option<&str>) -> Result<(), String> {
     let token = |text: &str| {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !b"()<>@,:\\\"[]?=/".contains(&b))
     };

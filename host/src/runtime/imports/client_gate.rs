@@ -1,5 +1,5 @@
 //! What one call may ask of its client and tell it: how many questions, how many messages and how fast. Waiting for a
-//! person stops the call's clock, and lets its share of the processor go.
+//! person stops the call's clock, and lets its turn and its share of the processor go.
 
 use std::future::Future;
 use std::time::Instant;
@@ -68,22 +68,32 @@ impl CallState {
         if !take(&mut self.client.questions_left) {
             return Err(ClientError::Invalid(format!("a call asks at most {MAX_QUESTIONS} questions")));
         }
+        let place = match self.turns.wait_as(&self.call.caller) {
+            Ok(place) => place,
+            Err(full) => return Err(self.told(full)),
+        };
         let answered = {
             let _still = self.deadline.stand_still();
             let _resting = self.clock.rest();
+            drop(self.turn.take());
             answer.await
         };
-        answered.map_err(|error| {
-            let told = match error.reason() {
-                Reason::ClientUnsupported => ClientError::Unsupported,
-                Reason::Timeout => ClientError::TimedOut,
-                Reason::UserDeclined => ClientError::Declined,
-                _ => ClientError::Unavailable(error.to_string()),
-            };
-            // Should the plugin pass the failure on, the caller gets this very error, with its hint.
-            self.blame(error);
-            told
-        })
+        // On the call's own time: whoever thought for long goes on like everybody else, in turn.
+        self.turn = Some(self.turns.next().await);
+        drop(place);
+        answered.map_err(|error| self.told(error))
+    }
+
+    fn told(&mut self, error: Error) -> ClientError {
+        let told = match error.reason() {
+            Reason::ClientUnsupported => ClientError::Unsupported,
+            Reason::Timeout => ClientError::TimedOut,
+            Reason::UserDeclined => ClientError::Declined,
+            _ => ClientError::Unavailable(error.to_string()),
+        };
+        // Should the plugin pass the failure on, the caller gets this very error, with its hint.
+        self.blame(error);
+        told
     }
 
     /// The client did not say that it can do this.

@@ -2,10 +2,10 @@
 //! reaches the user is the client's business. Source: MCP 2025-11-25, elicitation.
 
 use serde_json::Value;
-use url::Url;
+use url::{Host as UrlHost, Url};
 use uuid::Uuid;
 
-use crate::model::{ElicitAnswer, Elicitation, Form, UrlVisit};
+use crate::model::{ElicitAnswer, Elicitation, Form, PluginId, UrlVisit, is_plain};
 use crate::runtime::bindings::cyberos::plugin::elicit::{Abilities, Answer, Host, Visit};
 use crate::runtime::bindings::cyberos::plugin::types::ClientError;
 use crate::runtime::call::CallState;
@@ -24,7 +24,7 @@ impl Host for CallState {
 
     async fn form(&mut self, message: String, schema: String) -> wasmtime::Result<Result<Answer, ClientError>> {
         self.enter()?;
-        let form = match form(&message, &schema) {
+        let form = match form(&self.plugin, &message, &schema) {
             Ok(form) => form,
             Err(why) => return Ok(Err(ClientError::Invalid(why))),
         };
@@ -50,7 +50,11 @@ impl Host for CallState {
             return Ok(Err(self.unsupported("elicitation by URL")));
         }
         let elicitation_id = Uuid::new_v4().to_string();
-        let visit = UrlVisit { message, url: url.into(), elicitation_id: elicitation_id.clone() };
+        let visit = UrlVisit {
+            message: signed(&self.plugin, &message),
+            url: url.into(),
+            elicitation_id: elicitation_id.clone(),
+        };
         let client = self.call.client.clone();
         let answer = self.wait_for_client(client.elicit(Elicitation::Url(visit))).await;
         Ok(answer.map(|answer| match answer {
@@ -74,17 +78,24 @@ impl Host for CallState {
     }
 }
 
-fn form(message: &str, schema: &str) -> Result<Form, String> {
+/// The user must see who is asking: neither the bridge, whose own questions decide what may run, nor another plugin.
+fn signed(plugin: &PluginId, message: &str) -> String {
+    format!("Plugin {plugin} asks: {message}")
+}
+
+fn form(plugin: &PluginId, message: &str, schema: &str) -> Result<Form, String> {
+    check_message(message)?;
     if schema.len() > MAX_SCHEMA_BYTES {
         return Err(format!("the schema is over {MAX_SCHEMA_BYTES} bytes"));
     }
     let schema = serde_json::from_str(schema).map_err(|error| format!("the schema is not JSON: {error}"))?;
-    Form::new(message, schema)
+    Form::new(&signed(plugin, message), schema)
 }
 
 fn check_message(message: &str) -> Result<(), String> {
     match message.trim().is_empty() || message.chars().count() > MAX_MESSAGE_CHARS {
         true => Err(format!("the message must have 1 to {MAX_MESSAGE_CHARS} characters")),
+        false if !is_plain(message) => Err("the message holds control or invisible characters".into()),
         false => Ok(()),
     }
 }
@@ -104,7 +115,26 @@ fn check_url(text: &str) -> Result<Url, String> {
     if url.fragment().is_some() {
         return Err("the URL has a fragment".into());
     }
+    if is_users_own(&url) {
+        return Err("the URL leads to the user's own machine".into());
+    }
     Ok(url)
+}
+
+/// A page there is not the plugin's, and a visit may do something.
+fn is_users_own(url: &Url) -> bool {
+    match url.host() {
+        Some(UrlHost::Ipv4(ip)) => ip.is_loopback() || ip.is_unspecified() || ip.is_link_local(),
+        Some(UrlHost::Ipv6(ip)) => {
+            let inner = ip.to_ipv4_mapped();
+            ip.is_loopback() || ip.is_unspecified() || inner.is_some_and(|ip| ip.is_loopback() || ip.is_unspecified())
+        }
+        Some(UrlHost::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        None => true,
+    }
 }
 
 #[cfg(test)]
@@ -123,6 +153,13 @@ mod tests {
             "https://user@example.com/",
             "https://user:pass@example.com/",
             "https://example.com/#x",
+            "https://localhost:8443/",
+            "https://app.localhost./",
+            "https://127.1/",
+            "https://[::1]/",
+            "https://[::ffff:127.0.0.1]/",
+            "https://0.0.0.0/",
+            "https://169.254.169.254/",
             "https://",
             "/sign-in",
             &format!("https://example.com/{}", "x".repeat(MAX_URL_CHARS)),

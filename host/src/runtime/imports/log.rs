@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::model::LogLevel;
+use crate::model::{LogLevel, is_hidden};
 use crate::runtime::bindings::cyberos::plugin::log::{Host, Level};
 use crate::runtime::call::CallState;
 
@@ -30,7 +30,7 @@ impl Host for CallState {
         // Under the plugin's own name, so that none speaks as another.
         let logger = match logger {
             Some(part) => {
-                let part = part.chars().filter(|c| !c.is_control()).take(MAX_LOGGER_CHARS);
+                let part = part.chars().filter(|c| !(c.is_control() || is_hidden(*c))).take(MAX_LOGGER_CHARS);
                 format!("{}/{}", self.plugin, part.collect::<String>())
             }
             None => self.plugin.to_string(),

@@ -1,6 +1,6 @@
 //! `cyberos:plugin/sample`: ask the caller's own model. What a request may hold is `model::sampling`'s to know.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::check_sampling;
 use crate::runtime::bindings::cyberos::plugin::sample::{Abilities, Host};
@@ -9,6 +9,7 @@ use crate::runtime::call::CallState;
 
 /// From the WIT.
 const MAX_REQUEST_BYTES: usize = 1 << 20;
+const ASKER_KEY: &str = "cyberos/plugin";
 
 impl Host for CallState {
     async fn can(&mut self) -> wasmtime::Result<Abilities> {
@@ -30,7 +31,11 @@ impl Host for CallState {
             return Ok(Err(self.unsupported("sampling")));
         }
         let request = match check_sampling(request, features.sample_tools) {
-            Ok(request) => request,
+            // The client sees one server; which of its plugins asks is the host's to say.
+            Ok(mut request) => {
+                request.insert("_meta".into(), json!({ ASKER_KEY: self.plugin.as_str() }));
+                request
+            }
             Err(why) => return Ok(Err(ClientError::Invalid(why))),
         };
         let client = self.call.client.clone();

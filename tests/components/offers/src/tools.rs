@@ -60,7 +60,9 @@ impl Tool for EveryKind {
 }
 
 pub fn every_kind() -> Vec<Content> {
-    let annotated = json!({ "annotations": { "audience": ["user"], "priority": 1 }, "_meta": { "com.example/b": 1 } });
+    // Blocks do not speak for the protocol any more than results do.
+    let meta = json!({ "com.example/b": 1, "io.modelcontextprotocol/related-task": { "taskId": "t-forged" } });
+    let annotated = json!({ "annotations": { "audience": ["user"], "priority": 1 }, "_meta": meta });
     vec![
         with(text("words"), &annotated),
         image(vec![1, 2, 3], "image/png"),
