@@ -143,7 +143,8 @@ impl Streams {
         all.iter().filter(|stream| stream.kind == StreamKind::Listening).for_each(|stream| stream.close());
     }
 
-    pub fn count(&self) -> usize {
+    #[cfg(test)]
+    fn count(&self) -> usize {
         self.0.lock().by_id.len()
     }
 }
