@@ -27,6 +27,7 @@ guests: .wasm-target ## The components that the tests misuse
 test: plugins guests ## All tests, with a Postgres of their own
 	scripts/need-postgres
 	scripts/need-clients
+	scripts/need-authors
 	CARGO="$(CARGO)" tests/with-postgres scripts/run-tests
 
 conformance: build guests ## The official conformance suite alone
