@@ -29,6 +29,7 @@ mod hot_swap_operator;
 mod http;
 mod isolation;
 mod limits;
+mod neighbours;
 mod oauth_metadata;
 mod offers;
 mod outages;
