@@ -30,7 +30,7 @@ use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings, logs};
 use crate::transport::audit_rest;
 use crate::transport::http::{Metadata, metadata_routes};
 use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings, starter};
-use crate::upstreams::http::{HttpUpstreams, check_grant};
+use crate::upstreams::http::HttpUpstreams;
 use crate::upstreams::memory::Memory;
 
 pub const NAME: &str = "cyberos-mcp-bridge";
@@ -77,12 +77,7 @@ impl Bridge {
         let stop = CancellationToken::new();
         let updates = Arc::new(Updates::default());
         let services = services(&settings, store.clone(), telemetry.metrics.clone(), updates.clone(), &stop)?;
-        let skills = settings
-            .args
-            .cyberos_root
-            .clone()
-            .unwrap_or_else(|| starter::place(&settings.state_dir))
-            .join("modules/skill");
+        let skills = skills_directory(&settings.args, &settings.state_dir);
         let (cuo, memory) = (services.cuo.clone(), services.memory.clone());
         let scan = settings.args.pagemap_scan == PagemapScanArg::Auto;
         let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")), scan)
@@ -402,12 +397,6 @@ async fn load_plugins(
     for embedded in Embedded::all() {
         keep(runtime.load_embedded(embedded, first_party(embedded.id, skills)).await);
     }
-    for (plugin, grants) in &settings.plugins.plugins {
-        for (name, upstream) in &grants.upstreams {
-            check_grant(upstream)
-                .map_err(|why| BadSetting::new(format!("plugins.toml: plugins.{plugin}.upstreams.{name}: {why}")))?;
-        }
-    }
     if let Some(directory) = &settings.args.plugins {
         for (id, path) in components(directory)? {
             let wasm = std::fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
@@ -417,7 +406,13 @@ async fn load_plugins(
     Ok((plugins, rejected))
 }
 
-fn first_party(id: &str, skills: &Path) -> Grants {
+/// Where the skills are, or will be once the catalogue is unpacked.
+pub fn skills_directory(args: &SettingsArgs, state_dir: &Path) -> PathBuf {
+    args.cyberos_root.clone().unwrap_or_else(|| starter::place(state_dir)).join("modules/skill")
+}
+
+/// What a built-in component may reach: exactly what it needs.
+pub fn first_party(id: &str, skills: &Path) -> Grants {
     let mut grants = Grants::default();
     match id {
         "memory-read-audit" => grants.audit_read = true,
@@ -432,7 +427,7 @@ fn first_party(id: &str, skills: &Path) -> Grants {
 }
 
 /// `*.wasm` in name order; what does not name a plugin is a mistake that stops the start.
-fn components(directory: &Path) -> anyhow::Result<Vec<(PluginId, PathBuf)>> {
+pub fn components(directory: &Path) -> anyhow::Result<Vec<(PluginId, PathBuf)>> {
     let mut found = vec![];
     let entries =
         std::fs::read_dir(directory).with_context(|| format!("--plugins: {} cannot be read", directory.display()))?;

@@ -11,6 +11,7 @@ pub mod cli;
 pub mod config;
 pub mod error;
 pub mod model;
+pub mod plugins;
 pub mod protocol;
 pub mod runtime;
 pub mod store;
