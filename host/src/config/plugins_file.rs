@@ -181,6 +181,11 @@ impl Limits {
                 wrongs.push(Wrong::at(&[name], what, format!("Write at most {most}.")));
             }
         }
+        if self.memory_share_bytes < self.memory_bytes && self.memory_bytes <= MAX_MEMORY_BYTES {
+            let what = "it is less than memory_bytes, so no call could use its own";
+            let remedy = format!("Write at least {}, or lower memory_bytes.", self.memory_bytes);
+            wrongs.push(Wrong::at(&["memory_share_bytes"], what, remedy));
+        }
         let needed = [
             ("fuel", self.fuel == 0),
             ("deadline_ms", self.deadline_ms == 0),

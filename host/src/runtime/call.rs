@@ -25,7 +25,7 @@ use super::turns::{Turn, Turns};
 use crate::auth::Caller;
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
-use crate::model::{ClientPort, Laps, Offers, PluginId, ProgressSink, Trace};
+use crate::model::{ClientPort, Laps, Offers, PluginId, ProgressSink, TenantId, Trace};
 use secrecy::SecretString;
 
 /// Everything that the host knows about a call and a guest may make use of, never see whole.
@@ -92,7 +92,11 @@ impl Plugin {
     /// Run one call in a fresh instance.
     pub async fn call<A: Ask>(&self, ask: A, call: PluginCall, laps: &mut Laps) -> Ended<A::Answer> {
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
+        let tenant = call.caller.tenant();
         let cancelled = || Error::new(Reason::Cancelled, "The call was cancelled.");
+        if let Err(resting) = self.circuits().admit(tenant, Instant::now()) {
+            return Ended { outcome: Err(resting), fuel: 0 };
+        }
         let admitted = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(cancelled()),
@@ -117,12 +121,13 @@ impl Plugin {
             outcome = ask.run(self, &mut store, laps) => match outcome {
                 Ok(Ok(returned)) => A::answer(returned, limits.output_bytes),
                 Ok(Err(error)) => Err(told(&mut store, error)),
-                Err(error) => Err(explain(&error, Evidence { growth_refused: store.data().limiter.refused })),
+                Err(error) => Err(explain(&error, evidence(&store.data().limiter))),
             },
             // After the guest, which yields at every tick: setting a timer wakes the thread that keeps the timers, and
             // costs more than a whole short call. Such a call is over before this line is reached.
             () = deadline.passed() => Err(Error::new(Reason::Deadline, "The call passed its timeout.")),
         };
+        self.note_end(tenant, outcome.as_ref().err().map(Error::reason));
         let fuel = limits.fuel - store.get_fuel().unwrap_or(0);
         self.log_output(&store);
         // Its instance goes before its turn does.
@@ -145,7 +150,7 @@ impl Plugin {
         let state = CallState {
             wasi,
             table: table(),
-            limiter: Limiter::new(limits),
+            limiter: Limiter::new(limits, self.memory_share().clone()),
             output,
             plugin: self.id().clone(),
             grants: grants.clone(),
@@ -176,6 +181,13 @@ impl Plugin {
         store
     }
 
+    fn note_end(&self, tenant: TenantId, failure: Option<Reason>) {
+        if self.circuits().ended(tenant, failure, Instant::now()) {
+            self.services().metrics.plugin_rests(self.id().as_str());
+            tracing::warn!(plugin = self.id().as_str(), %tenant, "a plugin that keeps failing rests; its calls get `busy` meanwhile");
+        }
+    }
+
     fn log_output(&self, store: &Store<CallState>) {
         let (text, dropped) = store.data().output.take();
         let trace_id = store.data().call.trace.id;
@@ -186,6 +198,10 @@ impl Plugin {
             tracing::warn!(target: "plugin", plugin = self.id().as_str(), %trace_id, dropped, "output over the plugin's log limit was dropped");
         }
     }
+}
+
+fn evidence(limiter: &Limiter) -> Evidence {
+    Evidence { growth_refused: limiter.refused, share_refused: limiter.share_refused }
 }
 
 /// From what the guest gave up with to what the caller is told.

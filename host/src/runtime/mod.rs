@@ -7,6 +7,7 @@ mod ask;
 mod bindings;
 mod cache;
 mod call;
+mod circuit;
 mod convert;
 mod deadline;
 mod describe;
@@ -17,6 +18,7 @@ mod imports;
 mod limiter;
 mod output;
 mod plugin;
+mod shares;
 mod turns;
 
 pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
@@ -59,7 +61,7 @@ pub struct Runtime {
     clock: Arc<engine::Clock>,
     cache: Option<Arc<cache::Cache>>,
     services: Arc<Services>,
-    turns: Arc<turns::AllTurns>,
+    shares: shares::Shares,
 }
 
 impl Runtime {
@@ -74,7 +76,7 @@ impl Runtime {
             }
         });
         let (engine, clock) = engine::engine(scan)?;
-        Ok(Runtime { engine, clock, cache, services: Arc::new(services), turns: turns::AllTurns::new() })
+        Ok(Runtime { engine, clock, cache, services: Arc::new(services), shares: shares::Shares::new() })
     }
 
     /// Load a first-party component.
@@ -115,7 +117,7 @@ impl Runtime {
     fn services(&self) -> &Arc<Services> {
         &self.services
     }
-    fn turns(&self) -> Arc<turns::AllTurns> {
-        self.turns.clone()
+    fn shares(&self) -> &shares::Shares {
+        &self.shares
     }
 }

@@ -14,8 +14,10 @@ use super::bindings::completions::WithCompletionsPre;
 use super::bindings::prompts::WithPromptsPre;
 use super::bindings::resources::WithResourcesPre;
 use super::call::CallState;
+use super::circuit::Circuits;
 use super::engine::Clock;
 use super::output::Capture;
+use super::shares::{MemoryShare, Share};
 use super::turns::Turns;
 use super::{Runtime, Services, imports};
 use crate::config::Grants;
@@ -34,7 +36,8 @@ pub struct Plugin {
     services: Arc<Services>,
     engine: Engine,
     clock: Arc<Clock>,
-    turns: Turns,
+    share: Share,
+    circuits: Circuits,
 }
 
 /// What the component exports, ready to be instantiated.
@@ -129,12 +132,13 @@ impl Plugin {
             })
             .map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
         let mut plugin = Plugin {
+            share: runtime.shares().of(&id, &grants.limits),
+            circuits: Circuits::new(grants.limits.failures_in_a_row),
             id,
             digest,
             tools: vec![],
             offers: Arc::default(),
             exports,
-            turns: Turns::new(grants.limits.concurrency, runtime.turns()),
             grants: Arc::new(grants),
             services: runtime.services().clone(),
             engine: engine.clone(),
@@ -207,7 +211,13 @@ impl Plugin {
         &self.clock
     }
     pub(super) fn turns(&self) -> &Turns {
-        &self.turns
+        &self.share.turns
+    }
+    pub(super) fn memory_share(&self) -> &MemoryShare {
+        &self.share.memory
+    }
+    pub(super) fn circuits(&self) -> &Circuits {
+        &self.circuits
     }
     pub(super) fn exports(&self) -> &Exports {
         &self.exports
