@@ -14,7 +14,9 @@ mod settings;
 mod structure;
 mod upstream_rules;
 
-pub use args::{AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg};
+pub use args::{
+    AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg, WatchArg,
+};
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
 pub use mistakes::{Mistake, Mistakes};
 pub use paths::{check_path_pattern, normal_path};
@@ -22,5 +24,5 @@ pub use plugins_file::{PluginsFile, Secrets};
 pub use policy::{Approval, Policy, Signatures, public_key};
 pub use rate_limits::{BucketRate, Rate, RateSetting, WindowRate};
 pub use secret_place::{NoSecret, SecretPlace};
-pub use settings::{BadSetting, Settings, StoreSettings, plugins_file, state_dir};
+pub use settings::{BadSetting, Settings, StoreSettings, state_dir};
 pub use upstream_rules::{is_host_header, parse_method};

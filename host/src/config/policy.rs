@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::mistakes::Wrong;
 
 /// Held against every component of the plugins' directory. The eight built-in components are part of the binary.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
     /// Must a component be signed? A signature that is there and does not fit is refused either way.

@@ -97,6 +97,14 @@ impl Settings {
     }
 }
 
+impl SettingsArgs {
+    /// Where the grants are, or would be: the default place need not be there.
+    pub fn grants_file(&self) -> Option<PathBuf> {
+        let beside = || self.plugins.as_ref().map(|directory| directory.join("plugins.toml"));
+        self.plugins_file.clone().or_else(beside)
+    }
+}
+
 fn public_url(text: &str) -> Result<Url, BadSetting> {
     let url = Url::parse(text).ok().filter(|url| {
         let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
@@ -129,16 +137,11 @@ fn plugins(args: &SettingsArgs) -> Result<PluginsFile, BadSetting> {
     {
         return Err(BadSetting::new(format!("--plugins: {} is not a directory", directory.display())));
     }
-    match plugins_file(args) {
+    match args.grants_file() {
         // One that was named must be there.
         Some(path) if args.plugins_file.is_some() || path.is_file() => PluginsFile::read(&path),
         _ => Ok(PluginsFile::default()),
     }
-}
-
-/// The file of grants, whether or not it exists: the one that was named, or `plugins.toml` beside the plugins.
-pub fn plugins_file(args: &SettingsArgs) -> Option<PathBuf> {
-    args.plugins_file.clone().or_else(|| Some(args.plugins.as_ref()?.join("plugins.toml")))
 }
 
 /// The environment is read here and nowhere else.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::candidate::{Blocked, BlockedKind};
+use super::Blocked;
 use super::lock::{Lock, replace};
 use super::surface::Surface;
 use crate::config::{Approval, Grants, Policy};
@@ -102,15 +102,16 @@ impl Approvals {
             return Ok(());
         }
         let pinned = grants.pins(digest) == Some(true);
-        let unusable = |why: io::Error| Blocked {
-            digest: digest.to_owned(),
-            kind: BlockedKind::Refused,
-            word: "approvals_unreadable",
-            reason: format!(
-                "what was approved is not known: {}: {why}. Restore the file; without it every plugin is approved anew, \
-                 as it is.",
-                self.path().display()
-            ),
+        let blocked = |blocked: Blocked| Blocked { digest: Some(digest.to_owned()), ..blocked };
+        let unusable = |why: io::Error| {
+            blocked(Blocked::refused(
+                "approvals_unreadable",
+                format!(
+                    "what was approved is not known: {}: {why}. Restore the file; without it every plugin is approved \
+                     anew, as it is.",
+                    self.path().display()
+                ),
+            ))
         };
         let diff = match self.judge(id, says).map_err(unusable)? {
             Compared::New if pinned => return self.record(id, digest, By::Pin, says).map_err(unusable),
@@ -120,15 +121,13 @@ impl Approvals {
             Compared::Changed(diff) => diff,
         };
         self.wait(id, digest, says).map_err(unusable)?;
-        Err(Blocked {
-            digest: digest.to_owned(),
-            kind: BlockedKind::Quarantined,
-            word: "changed",
-            reason: format!(
+        Err(blocked(Blocked::quarantined(
+            "changed",
+            format!(
                 "what its tools say has changed since it was approved. Read the change, then approve it with \
                  `plugins approve {id}`, or put the approved version back.\n{diff}"
             ),
-        })
+        )))
     }
 
     /// What a version's tools say, against what was approved. A file that cannot be read is a change.
@@ -239,6 +238,7 @@ fn approved(by: By, digest: &str, says: &Surface, before: Option<&Approved>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plugins::BlockedKind;
     use serde_json::json;
     use tempfile::TempDir;
 

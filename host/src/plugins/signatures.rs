@@ -10,12 +10,27 @@ use minisign::{PublicKey, SignatureBox};
 use std::io::{Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::candidate::{Blocked, BlockedKind, Candidate};
+use super::Blocked;
 use super::provenance::{Provenance, Signed};
-use crate::config::{Policy, Signatures, public_key};
+use crate::config::{Grants, Policy, Signatures, public_key};
+use crate::model::PluginId;
 
 /// A signature has four short lines.
 const MAX_SIGNATURE_BYTES: u64 = 16 << 10;
+
+/// The bytes that would be served. Checks look at these, never at the file again: what was checked is what is served.
+pub struct Component<'a> {
+    pub id: &'a PluginId,
+    /// The file that the signature stands beside; `None` for a component that is part of this binary.
+    pub path: Option<&'a Path>,
+    pub wasm: &'a [u8],
+    /// SHA-256 of `wasm`, in hex.
+    pub digest: &'a str,
+    pub grants: &'a Grants,
+}
+
+/// The words of refusals that another signature could lift.
+pub const WORDS: [&str; 3] = ["unsigned", "bad_signature", "unknown_key"];
 
 /// Where the signature of a component is looked for.
 pub fn signature_path(component: &Path) -> PathBuf {
@@ -27,12 +42,10 @@ pub fn signature_path(component: &Path) -> PathBuf {
 /// Hold the component to its digest pin and to the policy on signatures.
 ///
 /// Errors, all of kind `Refused`: `wrong_digest`, `unsigned`, `bad_signature`, `unknown_key`.
-pub fn check(policy: &Policy, candidate: &Candidate<'_>) -> Result<Provenance, Blocked> {
+pub fn check(policy: &Policy, candidate: &Component<'_>) -> Result<Provenance, Blocked> {
     let refused = |word: &'static str, reason: String| Blocked {
-        digest: candidate.digest.to_owned(),
-        kind: BlockedKind::Refused,
-        word,
-        reason,
+        digest: Some(candidate.digest.to_owned()),
+        ..Blocked::refused(word, reason)
     };
     if candidate.grants.pins(candidate.digest) == Some(false) {
         let (id, found) = (candidate.id, candidate.digest);
@@ -143,8 +156,7 @@ fn ids(keys: &[PublicKey]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Grants;
-    use crate::model::PluginId;
+    use crate::plugins::BlockedKind;
     use minisign::KeyPair;
     use sha2::{Digest, Sha256};
     use tempfile::TempDir;
@@ -183,7 +195,7 @@ mod tests {
         fn check(&self, policy: &Policy, wasm: &[u8]) -> Result<Signed, Blocked> {
             let id = PluginId::parse("weather").unwrap();
             let (path, digest) = (self.component(), hex::encode(Sha256::digest(wasm)));
-            let candidate = Candidate { id: &id, path: Some(&path), wasm, digest: &digest, grants: &self.grants };
+            let candidate = Component { id: &id, path: Some(&path), wasm, digest: &digest, grants: &self.grants };
             check(policy, &candidate).map(|found| found.signature)
         }
     }

@@ -11,7 +11,7 @@ use crate::config::SettingsArgs;
 use crate::plugins::approvals::Approved;
 use crate::plugins::interface::{Interface, Verdict};
 use crate::plugins::provenance::Signed;
-use crate::plugins::{Blocked, Candidate, Provenance, signatures};
+use crate::plugins::{Blocked, Provenance, signatures};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -36,7 +36,7 @@ pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -
     let digest = hex::encode(Sha256::digest(&target.wasm));
     let admitted = signatures::check(
         &target.policy,
-        &Candidate {
+        &signatures::Component {
             id: &target.id,
             path: target.path.as_deref(),
             wasm: &target.wasm,

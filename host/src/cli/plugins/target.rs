@@ -9,7 +9,7 @@ use crate::app;
 use crate::cli::out;
 use crate::config::{self, Grants, PluginsFile, Policy, Secrets, SettingsArgs};
 use crate::model::PluginId;
-use crate::plugins::{Approvals, edit};
+use crate::plugins::{Approvals, edit, files};
 use crate::runtime::Embedded;
 
 /// A component that was found, and what would be held against it.
@@ -35,9 +35,13 @@ impl Target {
         }
         let wanted = plugin_id(name)?;
         let found = match &settings.plugins {
-            Some(directory) => app::components(directory)?,
+            Some(directory) => {
+                files::scan(directory).with_context(|| format!("--plugins: {} cannot be read", directory.display()))?
+            }
             None => vec![],
         };
+        let found: Vec<(PluginId, PathBuf)> =
+            found.into_iter().filter_map(|file| Some((file.id.ok()?, file.path))).collect();
         if let Some((id, path)) = found.iter().find(|(id, _)| *id == wanted) {
             return Self::at(id.clone(), path.clone(), &file);
         }
@@ -68,7 +72,7 @@ pub fn plugin_id(name: &str) -> anyhow::Result<PluginId> {
 }
 
 fn grants(settings: &SettingsArgs) -> anyhow::Result<PluginsFile> {
-    match config::plugins_file(settings) {
+    match settings.grants_file() {
         Some(path) => Ok(PluginsFile::parse(&path, &edit::read(&path)?, Secrets::Named)?),
         None => Ok(PluginsFile::default()),
     }
@@ -76,8 +80,7 @@ fn grants(settings: &SettingsArgs) -> anyhow::Result<PluginsFile> {
 
 /// The file that `grant` and `revoke` change.
 pub fn grants_path(settings: &SettingsArgs) -> anyhow::Result<PathBuf> {
-    config::plugins_file(settings)
-        .context("which plugins.toml? Name it with --plugins-file, or its directory with --plugins")
+    settings.grants_file().context("which plugins.toml? Name it with --plugins-file, or its directory with --plugins")
 }
 
 /// Where approvals are kept, and writers take turns.
