@@ -35,7 +35,7 @@ fn sha256(bytes: &[u8]) -> String {
 fn put(setup: &Setup, name: &str, bytes: &[u8]) {
     let path = setup.home().join("plugins").join(name);
     // Files are replaced whole, as an operator should.
-    let new = path.with_extension("new");
+    let new = path.with_extension("new-file");
     fs::write(&new, bytes).unwrap();
     fs::rename(new, path).unwrap();
 }
@@ -181,4 +181,67 @@ async fn a_digest_pin_agrees_to_what_that_component_says() {
     // then
     let bridge = setup.start().await;
     assert!(bridge.caller("alice").list().await.result().to_string().contains(CHANGED));
+}
+
+/// What callers see of the echo tool, as soon as it holds this.
+async fn described(bridge: &Bridge, words: &str) {
+    let patience = std::time::Instant::now() + bridge_tests::stdio::PATIENCE;
+    while !bridge.caller("alice").list().await.result().to_string().contains(words) {
+        assert!(std::time::Instant::now() < patience, "{words:?} is not listed:\n{}", bridge.log());
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn while_a_changed_version_waits_the_approved_one_serves_and_approval_needs_no_restart() {
+    // given
+    let setup = Bridge::http().guests(&[], "").unlimited();
+    put(&setup, "echo.wasm", &echo());
+    let bridge = setup.start().await;
+    described(&bridge, SAID).await;
+    // when
+    put(&setup, "echo.wasm", &changed_echo());
+    // then
+    bridge.logged("plugin echo: what its tools say has changed").await;
+    described(&bridge, SAID).await;
+    bridge.caller("alice").call("cyberos.fixture.echo", serde_json::json!({ "text": "hi" })).await.structured();
+    // when
+    Shell::beside(&setup).text(&["plugins", "approve", "echo", "--yes"]);
+    // then
+    described(&bridge, CHANGED).await;
+}
+
+#[tokio::test]
+async fn a_signature_that_comes_later_lets_its_component_in_and_the_way_back_brings_its_own() {
+    // given
+    let keys = KeyPair::generate_unencrypted_keypair().unwrap();
+    let policy = "approval = \"off\"\nsignatures = \"required\"";
+    let grants = format!("[policy]\n{policy}\nkeys = [\"{}\"]\n", keys.pk.to_base64());
+    let setup = Bridge::http().guests(&[], &grants).unlimited();
+    put(&setup, "echo.wasm", &echo());
+    let bridge = setup.start().await;
+    bridge.logged("plugin echo: it is not signed").await;
+    // when
+    put(&setup, "echo.wasm.minisig", &sign(&keys, &echo()));
+    // then
+    described(&bridge, SAID).await;
+    // when: the next version, its signature first
+    put(&setup, "echo.wasm.minisig", &sign(&keys, &changed_echo()));
+    described(&bridge, SAID).await;
+    put(&setup, "echo.wasm", &changed_echo());
+    described(&bridge, CHANGED).await;
+    // and back
+    let plugins = format!("--plugins={}", setup.home().join("plugins").display());
+    Shell::beside(&setup).text(&["plugins", "rollback", "echo", &plugins]);
+    described(&bridge, SAID).await;
+    let label = Shell::beside(&setup).json(&["plugins", "inspect", "echo", &plugins, "--json"]);
+    assert_eq!(label["serves"], true, "{label:#}");
+    // and a key that is taken out takes what it signed with it
+    let other = KeyPair::generate_unencrypted_keypair().unwrap();
+    put(&setup, "plugins.toml", format!("[policy]\n{policy}\nkeys = [\"{}\"]\n", other.pk.to_base64()).as_bytes());
+    let patience = std::time::Instant::now() + bridge_tests::stdio::PATIENCE;
+    while bridge.caller("alice").list().await.result().to_string().contains("cyberos.fixture.echo") {
+        assert!(std::time::Instant::now() < patience, "{}", bridge.log());
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }

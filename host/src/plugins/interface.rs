@@ -26,6 +26,16 @@ pub enum Verdict {
 impl Interface {
     /// The error is a clause.
     pub fn of(wasm: &[u8]) -> Result<Interface, String> {
+        // A core module decodes as well, to a component that asks for nothing.
+        match wasm.get(..8) {
+            Some(b"\0asm\x01\0\0\0") => {
+                return Err(
+                    "it is a core module, and no component: make one of it with `wasm-tools component new`".into()
+                );
+            }
+            Some(_) => {}
+            None => return Err("it is no WebAssembly".into()),
+        }
         let decoded = wit_component::decode(wasm).map_err(|why| format!("it is not a component: {why:#}"))?;
         let DecodedWasm::Component(resolve, world) = decoded else {
             return Err("it holds WIT, and no component".into());
