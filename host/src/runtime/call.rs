@@ -18,6 +18,7 @@ use super::deadline::Deadline;
 use super::engine::Clock;
 use super::failure::{Evidence, explain};
 use super::imports::{ClientGate, ProgressGate};
+use super::lanes::Pace;
 use super::limiter::Limiter;
 use super::output::Capture;
 use super::plugin::Plugin;
@@ -99,11 +100,9 @@ impl WasiView for CallState {
 
 impl Plugin {
     /// Run one call in a fresh instance.
-    pub async fn call<A: Ask>(&self, ask: A, call: PluginCall, laps: &mut Laps) -> Ended<A::Answer> {
+    pub async fn call<A: Ask>(self: &Arc<Self>, ask: A, call: PluginCall, laps: &mut Laps) -> Ended<A::Answer> {
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
-        let tenant = call.caller.tenant();
-        let cancelled = || Error::new(Reason::Cancelled, "The call was cancelled.");
-        if let Err(resting) = self.circuits().admit(tenant, Instant::now()) {
+        if let Err(resting) = self.circuits().admit(call.caller.tenant(), Instant::now()) {
             return Ended::before_it_ran(resting);
         }
         let admitted = tokio::select! {
@@ -116,8 +115,24 @@ impl Plugin {
             Err(error) => return Ended::before_it_ran(error),
         };
         self.directories_ready().await;
-        let limits = &self.grants().limits;
-        let mut store = match laps.lap("make store", self.store(call)) {
+        // Everything of the call moves with it, should it have to change lanes.
+        let (pace, mut its_laps) = (Pace::default(), std::mem::replace(laps, Laps::none()));
+        let running = {
+            let (plugin, pace) = (self.clone(), pace.clone());
+            async move {
+                let ended = plugin.run(ask, call, turn, pace, &mut its_laps).await;
+                (ended, its_laps)
+            }
+        };
+        let ended;
+        (ended, *laps) = self.lanes().drive(running, &pace).await;
+        ended
+    }
+
+    /// With its turn. Fuel, deadline and caller can end it from here on.
+    async fn run<A: Ask>(&self, ask: A, call: PluginCall, turn: Turn, pace: Pace, laps: &mut Laps) -> Ended<A::Answer> {
+        let (tenant, cancel, limits) = (call.caller.tenant(), call.cancel.clone(), &self.grants().limits);
+        let mut store = match laps.lap("make store", self.store(call, pace)) {
             Ok(store) => store,
             Err(error) => return Ended::before_it_ran(error),
         };
@@ -148,13 +163,13 @@ impl Plugin {
     }
 
     /// A fresh store with everything that bounds the call.
-    pub(super) fn store(&self, call: PluginCall) -> Result<Store<CallState>> {
+    fn store(&self, call: PluginCall, pace: Pace) -> Result<Store<CallState>> {
         let output = Capture::new(self.grants().limits.log_bytes);
         let wasi = self.wasi(&output)?;
-        Ok(self.store_with(call, wasi, output))
+        Ok(self.store_with(call, wasi, output, pace))
     }
 
-    pub(super) fn store_with(&self, call: PluginCall, wasi: WasiCtx, output: Capture) -> Store<CallState> {
+    pub(super) fn store_with(&self, call: PluginCall, wasi: WasiCtx, output: Capture, pace: Pace) -> Store<CallState> {
         let grants = self.grants();
         let limits = &grants.limits;
         let state = CallState {
@@ -181,12 +196,10 @@ impl Plugin {
         store.limiter(|state| &mut state.limiter);
         store.set_fuel(limits.fuel).expect("the engine counts fuel");
         store.set_hostcall_fuel(limits.host_call_bytes.max(limits.output_bytes + RESULT_SLACK));
-        let clock = self.clock().clone();
-        let mut slices = 0;
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |_| {
-            slices += 1;
-            Ok(UpdateDeadline::YieldCustom(1, clock.pause(slices)))
+            pace.count_slice();
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
         store
     }
@@ -208,6 +221,10 @@ impl Plugin {
             tracing::warn!(target: "plugin", plugin = self.id().as_str(), %trace_id, dropped, "output over the plugin's log limit was dropped");
         }
     }
+}
+
+fn cancelled() -> Error {
+    Error::new(Reason::Cancelled, "The call was cancelled.")
 }
 
 fn evidence(limiter: &Limiter) -> Evidence {

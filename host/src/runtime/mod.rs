@@ -16,6 +16,7 @@ mod engine;
 mod examine;
 mod failure;
 mod imports;
+mod lanes;
 mod limiter;
 mod output;
 mod plugin;
@@ -65,6 +66,7 @@ pub struct Runtime {
     cache: Option<Arc<cache::Cache>>,
     services: Arc<Services>,
     shares: shares::Shares,
+    lanes: Arc<lanes::Lanes>,
 }
 
 impl Runtime {
@@ -79,7 +81,14 @@ impl Runtime {
             }
         });
         let (engine, clock) = engine::engine(scan)?;
-        Ok(Runtime { engine, clock, cache, services: Arc::new(services), shares: shares::Shares::new() })
+        Ok(Runtime {
+            engine,
+            clock,
+            cache,
+            services: Arc::new(services),
+            shares: shares::Shares::new(),
+            lanes: Arc::default(),
+        })
     }
 
     /// Load a first-party component.
@@ -119,6 +128,9 @@ impl Runtime {
     }
     fn services(&self) -> &Arc<Services> {
         &self.services
+    }
+    fn lanes(&self) -> &Arc<lanes::Lanes> {
+        &self.lanes
     }
     fn shares(&self) -> &shares::Shares {
         &self.shares

@@ -16,6 +16,7 @@ use super::bindings::resources::WithResourcesPre;
 use super::call::CallState;
 use super::circuit::Circuits;
 use super::engine::Clock;
+use super::lanes::Lanes;
 use super::output::Capture;
 use super::shares::{MemoryShare, Share};
 use super::turns::Turns;
@@ -36,6 +37,7 @@ pub struct Plugin {
     services: Arc<Services>,
     engine: Engine,
     clock: Arc<Clock>,
+    lanes: Arc<Lanes>,
     share: Share,
     circuits: Circuits,
 }
@@ -157,6 +159,7 @@ impl Plugin {
             services: runtime.services().clone(),
             engine: engine.clone(),
             clock: runtime.clock().clone(),
+            lanes: runtime.lanes().clone(),
         })
     }
 
@@ -217,6 +220,9 @@ impl Plugin {
     }
     pub(super) fn engine(&self) -> &Engine {
         &self.engine
+    }
+    pub(super) fn lanes(&self) -> &Lanes {
+        &self.lanes
     }
     pub(super) fn clock(&self) -> &Arc<Clock> {
         &self.clock
