@@ -10,6 +10,7 @@ mod doctor;
 mod memory;
 mod out;
 mod pipes;
+mod plugin;
 mod progress;
 mod serve;
 mod session;
@@ -66,6 +67,8 @@ enum Command {
     Memory(memory::Arguments),
     /// The database's schema.
     Store(store::Arguments),
+    /// Write a plugin: make a project, build it.
+    Plugin(plugin::Arguments),
     /// Check everything that a bridge stands on, and say how to mend what is wrong.
     Doctor(doctor::Arguments),
     /// Run one stored task to its end. Started by the bridge itself.
@@ -118,6 +121,7 @@ impl Cli {
             Command::Cuo(arguments) => cuo::run(settings, arguments).await,
             Command::Memory(arguments) => memory::run(settings, arguments).await,
             Command::Store(arguments) => store::run(arguments).await,
+            Command::Plugin(arguments) => plugin::run(arguments).await,
             Command::Doctor(arguments) => doctor::run(settings, arguments).await,
             Command::TaskWorker(arguments) => task_worker::run(settings, arguments).await,
         }
