@@ -7,6 +7,7 @@ mod acceptance;
 mod architecture;
 mod asking;
 mod asking_tasks;
+mod authors;
 mod cancelling;
 mod cli;
 mod compiled_cache;

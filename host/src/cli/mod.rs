@@ -53,8 +53,6 @@ enum Command {
     Serve,
     /// See and call tools from here, without a client.
     Tools(tools::Arguments),
-    /// Try and check plugins.
-    Plugin(plugin::Arguments),
     /// Access tokens of this machine's development issuer.
     Token(token::Arguments),
     /// Agree to one call of a destructive tool.
@@ -69,6 +67,8 @@ enum Command {
     Memory(memory::Arguments),
     /// The database's schema.
     Store(store::Arguments),
+    /// Write a plugin: make a project, build it, try it.
+    Plugin(plugin::Arguments),
     /// Check everything that a bridge stands on, and say how to mend what is wrong.
     Doctor(doctor::Arguments),
     /// Run one stored task to its end. Started by the bridge itself.

@@ -1,14 +1,17 @@
-//! `plugin`: what authors of plugins use.
+//! `plugin`: for those who write plugins.
 
+mod build;
 mod check;
+mod new;
 mod target;
 mod test;
 
 use clap::Subcommand;
 use std::process::ExitCode;
 
-use super::out::OutputArgs;
+use super::out::{self, OutputArgs};
 use crate::config::SettingsArgs;
+use crate::{app, author};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -20,16 +23,32 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a plugin's cases in the real sandbox, with what they use.
+    /// A small, complete project: one tool, its cases, the grants that it asks for.
+    New(new::Arguments),
+    /// Build the plugin with its language's own tools.
+    Build(build::Arguments),
+    /// Run a plugin's cases in the real sandbox, and say what each used.
     Test(test::Arguments),
-    /// Say what a host would say of a component, and what to do about it, without running a call of it that changes anything.
+    /// Say what a host would say of a component, and what to do about it.
     Check(check::Arguments),
 }
 
 pub async fn run(settings: SettingsArgs, arguments: Arguments) -> anyhow::Result<ExitCode> {
     let output = arguments.output;
-    match arguments.command {
-        Command::Test(test) => test::run(settings, test, output).await,
-        Command::Check(check) => check::run(settings, check, output).await,
+    let code = match arguments.command {
+        Command::New(arguments) => return new::run(arguments),
+        Command::Build(arguments) => return build::run(arguments).await,
+        Command::Test(arguments) => test::run(settings, arguments, output).await,
+        Command::Check(arguments) => check::run(settings, arguments, output).await,
+    };
+    match code {
+        Err(error) if let Some(author) = error.downcast_ref::<author::Error>() => Ok(refused(author)),
+        code => code,
     }
+}
+
+/// A project that cannot be made or built: the sentence on stderr, and 1 when the author's code is what is wrong.
+fn refused(error: &author::Error) -> ExitCode {
+    eprintln!("{}: {}", app::NAME, out::printable(&error.to_string()));
+    ExitCode::from(if error.is_verdict() { out::NO } else { out::REFUSED })
 }

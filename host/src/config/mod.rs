@@ -7,9 +7,11 @@ mod grants;
 mod plugins_file;
 mod rate_limits;
 mod settings;
+mod toolchains;
 
 pub use args::{AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg};
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
 pub use plugins_file::PluginsFile;
 pub use rate_limits::{BucketRate, Rate, RateSetting, WindowRate};
 pub use settings::{BadSetting, Settings, StoreSettings};
+pub use toolchains::Toolchains;

@@ -15,7 +15,7 @@ pub fn look(examined: &Examination, findings: &mut Findings) {
     for declared in &examined.tools {
         match &declared.tool {
             Ok(tool) => {
-                look_at(tool, examined, findings);
+                look_at(tool, findings);
                 twins(&tools, tool, findings);
                 tools.push(tool);
             }
@@ -28,6 +28,28 @@ pub fn look(examined: &Examination, findings: &mut Findings) {
                 );
             }
         }
+    }
+    together(&tools, examined, findings);
+}
+
+/// What is said once for all of them.
+fn together(tools: &[&Tool], examined: &Examination, findings: &mut Findings) {
+    let foreign: Vec<&str> = tools.iter().filter(|t| !t.name.is_federated()).map(|t| t.name.as_str()).collect();
+    if !foreign.is_empty() {
+        let (names, match_) = (foreign.join(", "), if foreign.len() == 1 { "does" } else { "do" });
+        findings.warn(
+            COMPONENT,
+            format!("{names} {match_} not match cyberos.<module>.<verb_noun>, and is served only where the operator allows that"),
+            "Rename, or ask for `any_tool_name = true` in grants.toml.",
+        );
+    }
+    let reaches = examined.imports.iter().any(|i| i.name.contains("/http-fetch@") || i.name.starts_with("wasi:http/"));
+    if reaches && !tools.iter().any(|tool| tool.annotations.open_world) {
+        findings.warn(
+            COMPONENT,
+            "It asks services on the network, and none of its tools is marked open-world",
+            "Mark the tools open-world that do.",
+        );
     }
 }
 
@@ -48,15 +70,8 @@ pub fn summary(tool: &Tool) -> ToolSummary {
     }
 }
 
-fn look_at(tool: &Tool, examined: &Examination, findings: &mut Findings) {
+fn look_at(tool: &Tool, findings: &mut Findings) {
     let name = tool.name.as_str();
-    if !tool.name.is_federated() {
-        findings.warn(
-            name,
-            "Its name does not match cyberos.<module>.<verb_noun>, so it is served only where the operator allows that",
-            "Rename it, or ask for `any_tool_name = true` in grants.toml.",
-        );
-    }
     wording::look_at(name, &tool.title, &tool.description, findings);
     schema::look_at_input(name, &tool.input_schema, findings);
     match &tool.output_schema {
@@ -67,12 +82,12 @@ fn look_at(tool: &Tool, examined: &Examination, findings: &mut Findings) {
             "Return structured results and declare their schema.",
         ),
     }
-    annotations(tool, examined, findings);
+    annotations(tool, findings);
     scopes(tool, findings);
     tasks(tool, findings);
 }
 
-fn annotations(tool: &Tool, examined: &Examination, findings: &mut Findings) {
+fn annotations(tool: &Tool, findings: &mut Findings) {
     let (name, a) = (tool.name.as_str(), tool.annotations);
     if !(a.read_only || a.write || a.destructive || a.external_effect) {
         findings.warn(
@@ -93,14 +108,6 @@ fn annotations(tool: &Tool, examined: &Examination, findings: &mut Findings) {
     }
     if a.read_only && a.external_effect {
         findings.warn(name, "It is marked read-only with an external effect", "Take one of the two out.");
-    }
-    let reaches = examined.imports.iter().any(|i| i.name.contains("/http-fetch@") || i.name.starts_with("wasi:http/"));
-    if reaches && !a.open_world {
-        findings.note(
-            name,
-            "Its component asks services on the network, and it is not marked open-world",
-            "Mark the tools open-world that do.",
-        );
     }
     let verb = tool.name.as_str().rsplit('.').next().unwrap_or_default().to_lowercase();
     let changes = verb.split(['_', '-']).find(|word| CHANGES.contains(word));

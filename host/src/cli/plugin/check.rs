@@ -1,5 +1,6 @@
 //! `plugin check`: what a host would say of a component.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,7 +27,7 @@ pub struct Arguments {
 
 pub async fn run(settings: SettingsArgs, arguments: Arguments, output: OutputArgs) -> anyhow::Result<ExitCode> {
     start_log(&settings.log)?;
-    let target = Target::find(&arguments.path)?;
+    let target = Target::find(&arguments.path).await?;
     // They give arguments for first calls; whether they are well written, `plugin test` says.
     let cases = Case::read_all(&target.cases).unwrap_or_default();
     let bar = Bar::at_once("compiling");
@@ -83,15 +84,24 @@ fn text(report: &Report) -> String {
     parts.join("\n\n")
 }
 
+/// The host's own interfaces one by one; of WASI, which every language runtime imports whole, the packages.
 fn imports(report: &Report) -> String {
-    let one = |import: &check::Import| match import.grant {
-        Some(grant) => format!("{} (needs {grant})", import.interface),
-        None => import.interface.clone(),
-    };
-    match report.imports.is_empty() {
-        true => "none".into(),
-        false => report.imports.iter().map(one).collect::<Vec<_>>().join("\n"),
+    let mut lines = vec![];
+    let mut packages = BTreeSet::new();
+    for import in &report.imports {
+        match (import.grant, import.interface.strip_prefix("wasi:").and_then(|wasi| wasi.split_once('/'))) {
+            (None, Some((package, interface))) => {
+                let version = interface.split_once('@').map_or("", |(_, version)| version);
+                packages.insert(format!("wasi:{package}@{version}"));
+            }
+            (None, None) => lines.push(import.interface.clone()),
+            (Some(grant), _) => lines.push(format!("{} (needs {grant})", import.interface)),
+        }
     }
+    if !packages.is_empty() {
+        lines.push(packages.into_iter().collect::<Vec<_>>().join(", "));
+    }
+    if lines.is_empty() { "none".into() } else { lines.join("\n") }
 }
 
 fn tools(report: &Report) -> String {

@@ -1,9 +1,10 @@
 //! Which plugin a command is about: a component with what lies beside it, or a project that is built first.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use std::path::{Path, PathBuf};
 
-use crate::config::{Grants, PluginsFile};
+use super::build::shown;
+use crate::author::{self, Project};
 use crate::model::PluginId;
 use crate::telemetry::{LogFormat, logs};
 
@@ -20,18 +21,23 @@ pub struct Target {
 }
 
 impl Target {
-    pub fn find(path: &Path) -> anyhow::Result<Target> {
-        if path.is_dir() {
-            bail!(
-                "{} is a directory: name the component that its build wrote, such as target/plugin.wasm",
-                path.display()
-            );
+    /// A directory is a project, and is built; errors of its build are `author::Error`s.
+    pub async fn find(path: &Path) -> anyhow::Result<Target> {
+        if !path.is_dir() {
+            let beside = path.parent().unwrap_or(Path::new(""));
+            return Self::of_file(path, beside.join("cases"), beside.join("grants.toml"));
         }
-        let beside = path.parent().unwrap_or(Path::new(""));
-        Self::of_file(path, beside)
+        let directory = path.to_owned();
+        let built = tokio::task::spawn_blocking(move || {
+            let project = Project::open(&directory)?;
+            let built = project.build(&shown())?;
+            author::Result::Ok((built.path, project.cases_dir(), project.grants_file()))
+        });
+        let (component, cases, grants) = built.await??;
+        Self::of_file(&component, cases, grants)
     }
 
-    fn of_file(path: &Path, home: &Path) -> anyhow::Result<Target> {
+    fn of_file(path: &Path, cases: PathBuf, grants: PathBuf) -> anyhow::Result<Target> {
         let wasm = std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('_', "-");
         let id = PluginId::parse(&stem).with_context(|| {
@@ -40,25 +46,7 @@ impl Target {
                 path.display()
             )
         })?;
-        Ok(Target { id, wasm, cases: home.join("cases"), grants: home.join("grants.toml") })
-    }
-
-    /// What its grants file asks for; nothing, where there is no such file.
-    pub fn grants(&self) -> anyhow::Result<Grants> {
-        if !self.grants.exists() {
-            return Ok(Grants { any_tool_name: true, ..Grants::default() });
-        }
-        let mut file = PluginsFile::read(&self.grants)?;
-        match file.plugins.remove(self.id.as_str()) {
-            Some(grants) => Ok(grants),
-            None if file.plugins.is_empty() => Ok(Grants::default()),
-            None => bail!(
-                "{} has entries for {} and none for {}, which is the name of the component's file",
-                self.grants.display(),
-                file.plugins.into_keys().collect::<Vec<_>>().join(", "),
-                self.id
-            ),
-        }
+        Ok(Target { id, wasm, cases, grants })
     }
 }
 

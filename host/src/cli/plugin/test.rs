@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::target::{Target, bytes, fuel, start_log};
-use crate::author::Stage;
 use crate::author::case::Case;
 use crate::author::run::{self, Snapshot, Verdict};
+use crate::author::{Stage, asked};
 use crate::cli::out::{self, OutputArgs, printable};
 use crate::cli::progress::Bar;
 use crate::config::{Settings, SettingsArgs};
@@ -38,7 +38,7 @@ pub struct Arguments {
 
 pub async fn run(settings: SettingsArgs, arguments: Arguments, output: OutputArgs) -> anyhow::Result<ExitCode> {
     start_log(&settings.log)?;
-    let mut target = Target::find(&arguments.path)?;
+    let mut target = Target::find(&arguments.path).await?;
     target.cases = arguments.cases.unwrap_or(target.cases);
     target.grants = arguments.grants.unwrap_or(target.grants);
     let mut cases = Case::read_all(&target.cases)?;
@@ -49,7 +49,8 @@ pub async fn run(settings: SettingsArgs, arguments: Arguments, output: OutputArg
     // Without a place to keep what was compiled, it is compiled again next time.
     let compiled = Settings::load(settings).map(|settings| settings.state_dir.join("compiled")).ok();
     let bar = Bar::at_once("compiling");
-    let mut stage = Stage::set(&target.id, &target.wasm, target.grants()?, compiled.as_deref()).await?;
+    let mut stage =
+        Stage::set(&target.id, &target.wasm, asked::grants(&target.grants, &target.id)?, compiled.as_deref()).await?;
     drop(bar);
     let snapshots = target.cases.join("snapshots");
     let width = cases.iter().map(|case| case.name.len()).max().unwrap_or(0);
