@@ -9,7 +9,9 @@ mod rate_limits;
 mod settings;
 mod toolchains;
 
-pub use args::{AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg};
+pub use args::{
+    AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg, WatchArg,
+};
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
 pub use plugins_file::PluginsFile;
 pub use rate_limits::{BucketRate, Rate, RateSetting, WindowRate};

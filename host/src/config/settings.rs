@@ -97,6 +97,14 @@ impl Settings {
     }
 }
 
+impl SettingsArgs {
+    /// Where the grants are, or would be: the default place need not be there.
+    pub fn grants_file(&self) -> Option<PathBuf> {
+        let beside = || self.plugins.as_ref().map(|directory| directory.join("plugins.toml"));
+        self.plugins_file.clone().or_else(beside)
+    }
+}
+
 fn public_url(text: &str) -> Result<Url, BadSetting> {
     let url = Url::parse(text).ok().filter(|url| {
         let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();

@@ -54,6 +54,8 @@ pub struct Services {
     pub metrics: Arc<Metrics>,
 }
 
+pub use cache::digest;
+
 /// Can compiled components be kept in this directory? It is created if need be.
 pub fn check_compiled_cache(directory: &Path) -> std::io::Result<()> {
     cache::Cache::open(directory).map(|_| ())

@@ -81,6 +81,9 @@ pub enum Why {
     /// A prompt, a resource or a template.
     #[error("{0}")]
     BadOffer(String),
+    /// Another plugin has the name of something that it offers.
+    #[error("{0}")]
+    NameTaken(String),
 }
 
 impl Why {
@@ -94,6 +97,7 @@ impl Why {
             Why::NoAnswer { .. } => "no_tools",
             Why::BadTool(_) => "bad_tool",
             Why::BadOffer(_) => "bad_offer",
+            Why::NameTaken(_) => "name_taken",
         }
     }
 }
