@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod dev;
 mod new;
 mod target;
 mod test;
@@ -29,6 +30,8 @@ enum Command {
     Build(build::Arguments),
     /// Run a plugin's cases in the real sandbox, and say what each used.
     Test(test::Arguments),
+    /// Serve the bridge with the plugin; every save is built and swapped in.
+    Dev(dev::Arguments),
     /// Say what a host would say of a component, and what to do about it.
     Check(check::Arguments),
 }
@@ -38,12 +41,20 @@ pub async fn run(settings: SettingsArgs, arguments: Arguments) -> anyhow::Result
     let code = match arguments.command {
         Command::New(arguments) => return new::run(arguments),
         Command::Build(arguments) => return build::run(arguments).await,
+        Command::Dev(arguments) => dev::run(settings, arguments).await,
         Command::Test(arguments) => test::run(settings, arguments, output).await,
         Command::Check(arguments) => check::run(settings, arguments, output).await,
     };
-    match code {
-        Err(error) if let Some(author) = error.downcast_ref::<author::Error>() => Ok(refused(author)),
-        code => code,
+    match code.as_ref().err().and_then(|error| error.downcast_ref::<author::Error>()) {
+        Some(author) => Ok(refused(author)),
+        None => code,
+    }
+}
+
+impl Arguments {
+    /// Does it serve, rather than print and end?
+    pub fn serves(&self) -> bool {
+        matches!(self.command, Command::Dev(_))
     }
 }
 

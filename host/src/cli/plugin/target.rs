@@ -28,10 +28,10 @@ impl Target {
             return Self::of_file(path, beside.join("cases"), beside.join("grants.toml"));
         }
         let directory = path.to_owned();
-        let built = tokio::task::spawn_blocking(move || {
+        let built = tokio::task::spawn_blocking(move || -> author::Result<_> {
             let project = Project::open(&directory)?;
             let built = project.build(&shown())?;
-            author::Result::Ok((built.path, project.cases_dir(), project.grants_file()))
+            Ok((built.path, project.cases_dir(), project.grants_file()))
         });
         let (component, cases, grants) = built.await??;
         Self::of_file(&component, cases, grants)
