@@ -148,7 +148,7 @@ fn the_page_for_c_is_true_and_the_tool_can_be_changed() {
     let broken = author.bridge(&["plugin", "build", &here]);
     // then: the old component is still there
     assert_eq!(broken.status, 1, "{}", broken.err);
-    assert!(broken.err.contains("tool.c:11") && broken.err.contains("test"), "{}", broken.err);
+    assert!(broken.err.contains("tool.c:12") && broken.err.contains("test"), "{}", broken.err);
     assert_eq!(call("Ada").status, 0);
 }
 
