@@ -11,12 +11,15 @@ use super::bindings::resources::WithResourcesPre;
 use super::call::{CallState, describing_call};
 use super::convert;
 use super::output::Capture;
-use super::plugin::{Plugin, Why};
+use super::plugin::{Plugin, ToolExports, Why};
 use crate::model::{Offers, Prompt, Resource, ResourceTemplate, Tool, ToolName};
 
 /// What `list-tools`, `list-prompts`, `list-resources` and `list-templates` may use, each.
-const DESCRIBE_FUEL: u64 = 100_000_000;
-const DESCRIBE_TIME: Duration = Duration::from_secs(1);
+///
+/// Fuel bounds what it computes, some tenths of a second at most, and leaves the engines of other languages room. The time
+/// bounds how long it can make others wait by sleeping; it must be enough for what the fuel buys on a busy machine.
+const DESCRIBE_FUEL: u64 = 500_000_000;
+const DESCRIBE_TIME: Duration = Duration::from_secs(5);
 const MAX_TOOLS: usize = 64;
 const MAX_PROMPTS: usize = 64;
 const MAX_RESOURCES: usize = 256;
@@ -26,12 +29,19 @@ impl Plugin {
     /// Its tools.
     pub(super) async fn describe(&self) -> Result<Vec<Tool>, Why> {
         let mut store = self.describing_store();
-        let declared = self
-            .listing("list-tools", async {
-                let plugin = self.exports().tools.instantiate_async(&mut store).await?;
-                plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
-            })
-            .await?;
+        let declared = match &self.exports().tools {
+            ToolExports::World(exports) => {
+                self.listing("list-tools", async {
+                    let plugin = exports.instantiate_async(&mut store).await?;
+                    plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
+                })
+                .await?
+            }
+            ToolExports::Typed(typed) => {
+                self.listing("instantiation", typed.instantiate(&mut store)).await?;
+                typed.declared().to_vec()
+            }
+        };
         if declared.is_empty() || declared.len() > MAX_TOOLS {
             return Err(Why::BadTool(format!("it declares {} tools; 1 to {MAX_TOOLS} are served", declared.len())));
         }
@@ -130,7 +140,7 @@ impl Plugin {
         let _running = self.clock().run();
         tokio::time::timeout(DESCRIBE_TIME, asking)
             .await
-            .map_err(|_| Why::NoAnswer { list, why: "it took longer than a second".into() })?
+            .map_err(|_| Why::NoAnswer { list, why: "it took longer than five seconds".into() })?
             .map_err(|e| Why::NoAnswer { list, why: e.root_cause().to_string() })
     }
 

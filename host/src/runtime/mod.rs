@@ -15,9 +15,11 @@ mod engine;
 mod failure;
 mod imports;
 mod limiter;
+mod offered;
 mod output;
 mod plugin;
 mod turns;
+mod typed;
 
 pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
 pub use call::{Ended, PluginCall};
@@ -81,7 +83,7 @@ impl Runtime {
     pub async fn load_embedded(&self, embedded: &Embedded, grants: Grants) -> Result<Plugin, Rejected> {
         let id = PluginId::parse(embedded.id).expect("build.rs names components after their crates");
         match embedded.component(&self.engine) {
-            Some(component) => Plugin::link(self, id.clone(), cache::digest(embedded.wasm), component, grants)
+            Some(component) => Plugin::link(self, id.clone(), cache::digest(embedded.wasm), (component, None), grants)
                 .await
                 .map_err(|why| Rejected { plugin: id, why }),
             None => Plugin::load(self, id, embedded.wasm, grants).await,
