@@ -25,7 +25,6 @@ use crate::config::{Grants, UpstreamGrant};
 use crate::model::{PluginId, Trace};
 use crate::runtime::Services;
 use crate::runtime::call::CallState;
-use crate::runtime::deadline::Deadline;
 use crate::upstreams::http::{self as upstreams, FetchError, FetchRequest, FetchResponse};
 
 /// The version that [`wasmtime_wasi_http`] defines. The linker gives it to every 0.2.x.
@@ -83,7 +82,6 @@ impl WasiHttpView for CallState {
             trace: self.call.trace.clone(),
             grants: self.grants.clone(),
             services: self.services.clone(),
-            deadline: self.deadline.clone(),
             at_once: Semaphore::new(MAX_AT_ONCE),
             held: Arc::default(),
         };
@@ -128,7 +126,6 @@ struct Asker {
     trace: Trace,
     grants: Arc<Grants>,
     services: Arc<Services>,
-    deadline: Deadline,
     at_once: Semaphore,
     held: Arc<AtomicUsize>,
 }
@@ -139,9 +136,9 @@ impl Asker {
         request: http::Request<WasiBody>,
         options: RequestOptions,
     ) -> Result<http::Response<WasiBody>, Error> {
-        // The guest's patience with the connection and between bytes is within its patience with the first byte.
-        let patience = options.first_byte_timeout.unwrap_or(MAX_TIMEOUT);
-        let timeout = patience.min(MAX_TIMEOUT).min(self.deadline.left());
+        // The guest's patience with the connection and between bytes is within its patience with the first byte. The
+        // call's deadline ends the call, and this with it.
+        let timeout = options.first_byte_timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
         tokio::time::timeout(timeout, self.exchange(request, timeout)).await.unwrap_or(Err(Error::HttpResponseTimeout))
     }
 
