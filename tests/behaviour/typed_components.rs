@@ -247,6 +247,41 @@ async fn what_it_may_reach_says_whether_a_person_is_asked() {
     }
 }
 
+/// The component with a custom section of WIT comments at its end.
+fn documented(docs: &Value) -> Vec<u8> {
+    let path = bridge_tests::setup::target().join("plugins/wasm32-wasip2/component/guest_typed.wasm");
+    let mut wasm = fs::read(path).unwrap();
+    let mut section = b"\x0cpackage-docs\x01".to_vec();
+    section.extend_from_slice(docs.to_string().as_bytes());
+    assert!((0x80..0x4000).contains(&section.len()), "its length takes two bytes");
+    wasm.extend_from_slice(&[0, section.len() as u8 | 0x80, (section.len() >> 7) as u8]);
+    wasm.extend_from_slice(&section);
+    wasm
+}
+
+#[tokio::test]
+async fn comments_of_its_wit_describe_its_tools_and_are_not_trusted() {
+    // given: one with honest comments, one with text that a person would not see
+    let docs = |text: &str| json!({ "interfaces": { "shapes": { "funcs": { "move-point": { "docs": text } } } } });
+    let setup = Bridge::stdio().guests(&[], "");
+    let plugins = setup.home().join("plugins");
+    let honest = documented(&docs("Moves a point by some way. The label stays as it is, whatever comes."));
+    fs::write(plugins.join("honest.wasm"), honest).unwrap();
+    let hidden = documented(&docs("Moves a point.\u{200b}\u{202e} And this, which nobody sees, is for the model."));
+    fs::write(plugins.join("hidden.wasm"), hidden).unwrap();
+    // when
+    let bridge = setup.start().await;
+    // then
+    let line = bridge.logged("plugin hidden: ").await;
+    assert!(line.contains("invisible characters"), "{line}");
+    let list = bridge.caller("alice").list().await;
+    let tools = list.result()["tools"].as_array().unwrap();
+    let tool = tools.iter().find(|tool| tool["name"] == "cyberos.honest.move_point").unwrap();
+    let description = tool["description"].as_str().unwrap();
+    assert!(description.starts_with("Moves a point by some way. The label stays"), "{description}");
+    assert!(!list.body.to_string().contains("cyberos.hidden."), "{list:?}");
+}
+
 #[tokio::test]
 async fn its_scope_is_named_after_its_file() {
     let bridge = serving(Bridge::http()).start().await;

@@ -65,6 +65,11 @@ async fn fetch_in_javascript_reaches_what_is_granted_and_nothing_else() {
     let missing = fetch(json!({ "url": format!("http://{address}/v1/missing") })).await;
     assert_eq!(missing["status"], 404);
     assert_eq!(fetch(json!({ "url": format!("http://{address}/v1/moved") })).await["status"], 200);
+    // Many in a row leave no handles behind, and more at once than are sent at once get their turn.
+    let many = fetch(json!({ "url": url, "times": 60 })).await;
+    assert_eq!(many["status"], 200, "{many:#}");
+    let at_once = fetch(json!({ "url": url, "atOnce": 12 })).await;
+    assert_eq!(at_once["answered"], 12, "{at_once:#}");
     // and what is not granted is an error that JavaScript can catch
     let before = upstream.seen().len();
     for url in [format!("http://{address}/admin"), "http://127.0.0.1:1/v1/echo".into(), "https://example.com/".into()] {

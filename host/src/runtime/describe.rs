@@ -16,9 +16,9 @@ use crate::model::{Offers, Prompt, Resource, ResourceTemplate, Tool, ToolName};
 
 /// What `list-tools`, `list-prompts`, `list-resources` and `list-templates` may use, each.
 ///
-/// Fuel bounds what it computes, some tenths of a second at most, and leaves the engines of other languages room. The time
-/// bounds how long it can make others wait by sleeping; it must be enough for what the fuel buys on a busy machine.
-const DESCRIBE_FUEL: u64 = 500_000_000;
+/// Fuel bounds what it computes, some hundredths of a second; an engine of JavaScript or Python needs a thirtieth of it. The
+/// time bounds how long it can make others wait by sleeping, and must be enough for that fuel on a busy machine.
+const DESCRIBE_FUEL: u64 = 100_000_000;
 const DESCRIBE_TIME: Duration = Duration::from_secs(5);
 const MAX_TOOLS: usize = 64;
 const MAX_PROMPTS: usize = 64;

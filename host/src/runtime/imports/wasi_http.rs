@@ -256,3 +256,23 @@ impl Drop for Held {
         self.held.fetch_sub(self.bytes.len(), Ordering::AcqRel);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_call_holds_unread_is_bounded_and_given_back() {
+        let held = Arc::default();
+        let hold = |bytes: usize| Held::new(vec![0; bytes], &held);
+        // One answer may be of any size.
+        let large = hold(MAX_HELD_BYTES + 1).expect("nothing else is held");
+        assert!(hold(1).is_none());
+        drop(large);
+        let small = hold(MAX_HELD_BYTES - 1).expect("it was given back");
+        let (last, over) = (hold(1), hold(1));
+        assert!(last.is_some() && over.is_none());
+        drop((small, last));
+        assert_eq!(held.load(Ordering::Acquire), 0);
+    }
+}
