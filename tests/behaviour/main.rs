@@ -66,3 +66,6 @@ mod tenants;
 mod tokens;
 mod tools_call;
 mod tools_list;
+mod typed_components;
+mod wasi_compat;
+mod wasi_http;
