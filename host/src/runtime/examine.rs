@@ -99,12 +99,14 @@ impl Runtime {
         (component, wasm): (Component, &[u8]),
         found: &mut Examination,
     ) -> Result<(), Why> {
-        let silent = || Plugin::silent(self, id.clone(), found.digest.clone(), (component.clone(), Some(wasm)), as_if_granted());
+        let silent =
+            || Plugin::silent(self, id.clone(), found.digest.clone(), (component.clone(), Some(wasm)), as_if_granted());
         let (declared, used) = silent()?.declared_tools().await?;
         found.describing = used;
         found.tools =
             declared.into_iter().map(|tool| Declared { name: tool.name.clone(), tool: convert::tool(tool) }).collect();
-        let plugin = Plugin::link(self, id.clone(), found.digest.clone(), (component, Some(wasm)), as_if_granted()).await;
+        let plugin =
+            Plugin::link(self, id.clone(), found.digest.clone(), (component, Some(wasm)), as_if_granted()).await;
         match plugin {
             Ok(plugin) => {
                 found.offers = (**plugin.offers()).clone();
