@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::files::Stamp;
 use super::history::{Record, Waiting};
 use super::{Blocked, BlockedKind, Serving, Standing, Version, Who};
-use crate::config::Grants;
+use crate::config::{Grants, Policy};
 use crate::model::PluginId;
 use crate::runtime::Plugin;
 
@@ -37,6 +37,10 @@ pub struct Held {
     pub seen: Option<String>,
     /// The grants under which it was judged.
     pub grants: Option<Grants>,
+    /// The policy, the signature and the approvals under which it was judged.
+    pub policy: Option<Policy>,
+    pub signature: Option<Stamp>,
+    pub approvals: Option<Stamp>,
     /// A digest of their entry in the file.
     pub mark: Option<String>,
     /// What was written down last.

@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::signatures::signature_path;
 use super::{Version, files};
 use crate::config::Settings;
 use crate::model::PluginId;
@@ -95,13 +96,24 @@ impl History {
         Some(wasm)
     }
 
+    /// Where that component is, or would be. Its signature stands beside it.
+    pub fn path_of(&self, id: &PluginId, digest: &str) -> PathBuf {
+        self.place(id).join(format!("{digest}.wasm"))
+    }
+
     /// Keep what serves from this file, unless it is kept or the file has changed since.
     pub fn keep_file(&self, id: &PluginId, wanted: &str, path: &Path) -> io::Result<()> {
         if self.place(id).join(format!("{wanted}.wasm")).exists() {
             return Ok(());
         }
         match files::read(path) {
-            Ok(bytes) if bytes.digest == wanted => self.keep(id, wanted, &bytes.wasm),
+            Ok(bytes) if bytes.digest == wanted => {
+                // It is held against the keys again whenever it is used.
+                if let Ok(signature) = fs::read(signature_path(path)) {
+                    self.write(id, &signature_path(&self.path_of(id, wanted)), &signature)?;
+                }
+                self.keep(id, wanted, &bytes.wasm)
+            }
             Ok(_) => Err(io::Error::other("the file has changed meanwhile")),
             Err(blocked) => Err(io::Error::other(blocked.reason)),
         }
@@ -147,6 +159,7 @@ impl History {
             if !named.iter().any(|name| name == kept) {
                 let _ = fs::remove_file(path);
                 forgotten.push(kept.to_owned());
+                let _ = fs::remove_file(signature_path(path));
             }
         }
         forgotten
@@ -215,6 +228,16 @@ pub fn roll_back(settings: &Settings, name: &str) -> anyhow::Result<RolledBack> 
     let wasm = history
         .component(&id, &to.digest)
         .with_context(|| format!("version {} of plugin {id} is not kept any more", &to.digest[..12]))?;
+    // The signature first: the version that serves is not held against another one's.
+    let signature = signature_path(&file);
+    match fs::read(signature_path(&history.path_of(&id, &to.digest))) {
+        Ok(kept) => put(directory, &signature, &kept),
+        Err(_) => fs::remove_file(&signature).or_else(|why| match why.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(why),
+        }),
+    }
+    .with_context(|| format!("{} cannot be written", signature.display()))?;
     put(directory, &file, &wasm).with_context(|| format!("{} cannot be written", file.display()))?;
     Ok(RolledBack { to: to.digest.clone(), id, from, file })
 }

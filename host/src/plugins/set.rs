@@ -18,7 +18,7 @@ use super::files::{self, Found};
 use super::grants::GrantsFile;
 use super::held::{self, Held, News};
 use super::history::History;
-use super::{Blocked, BlockedKind, Serving, Standing, Version, watch};
+use super::{Approvals, Blocked, BlockedKind, Serving, Standing, Version, signatures, watch};
 use crate::broker::{AuditLog, Catalog, Checked, Lists};
 use crate::config::{Grants, Settings, WatchArg};
 use crate::model::PluginId;
@@ -56,6 +56,7 @@ struct State {
     directory: Option<PathBuf>,
     history: Option<History>,
     grants: GrantsFile,
+    approvals: Approvals,
     held: BTreeMap<PluginId, Held>,
     /// Files whose names are no plugin's.
     misnamed: Vec<Standing>,
@@ -117,6 +118,7 @@ impl PluginSet {
                 history: directory.as_deref().map(|directory| History::of(&settings.state_dir, directory)),
                 directory,
                 grants,
+                approvals: Approvals::open(&settings.state_dir.join("plugins")),
                 held: BTreeMap::new(),
                 misnamed: vec![],
                 fault: None,
@@ -189,7 +191,9 @@ impl PluginSet {
     pub(super) async fn places(&self) -> watch::Places {
         let state = self.state.lock().await;
         let wasm = state.held.values().map(|held| held.path.as_path());
-        watch::Places::of(state.directory.as_deref(), state.grants.path().into_iter().chain(wasm))
+        let approved = state.approvals.path();
+        let files = state.grants.path().into_iter().chain([approved.as_path()]).chain(wasm);
+        watch::Places::of(state.directory.as_deref(), files)
     }
 
     /// Bring everything up to date. `noticed`: when something was said to have changed. True: something is still being
@@ -309,8 +313,17 @@ impl PluginSet {
         grants: Grants,
         freed: bool,
     ) -> Option<Result<Option<Checked>, Unfinished>> {
-        let regranted = held.grants.as_ref() != Some(&grants);
-        let again = regranted || freed && held.blocked.as_ref().is_some_and(|blocked| blocked.word == "name_taken");
+        let policy = state.grants.policy();
+        let regranted = held.grants.as_ref() != Some(&grants) || held.policy.as_ref() != Some(policy);
+        // What would lift the block that it is under. What serves is left alone: its next version's signature may come first.
+        let signature = files::stamp(&signatures::signature_path(path)).ok();
+        let approvals = files::stamp(&state.approvals.path()).ok();
+        let lifted = held.blocked.as_ref().is_some_and(|blocked| match blocked.word {
+            "name_taken" => freed,
+            "changed" => held.approvals != approvals,
+            word => signatures::WORDS.contains(&word) && held.signature != signature,
+        });
+        let again = regranted || lifted;
         held.path = path.to_owned();
         let stamp = files::stamp(path).ok();
         if stamp.is_some() && stamp == held.stamp && !again {
@@ -326,6 +339,8 @@ impl PluginSet {
         .await;
         held.stamp = stamp.filter(|stamp| !stamp.is_blurred());
         held.grants = Some(grants.clone());
+        held.policy = Some(policy.clone());
+        (held.signature, held.approvals) = (signature, approvals);
         let judged = match read {
             Err(blocked) if held.blocked.as_ref() == Some(&blocked) && !again => return None,
             Err(blocked) => {
@@ -346,8 +361,9 @@ impl PluginSet {
                     return Some(Ok(None));
                 }
                 let (wasm, digest, who) = (bytes.wasm, bytes.digest, Some(bytes.who));
-                let candidate = Candidate { id: id.clone(), path: path.to_owned(), wasm, digest, who, kept: false };
-                self.admit(&candidate, &grants).await.map(|checked| (checked, candidate))
+                let (path, signed) = (path.to_owned(), path.to_owned());
+                let candidate = Candidate { id: id.clone(), path, wasm, digest, signed, who, kept: false };
+                self.admit(state, &candidate, &grants).await.map(|checked| (checked, candidate))
             }
         };
         match judged {
@@ -374,10 +390,11 @@ impl PluginSet {
     async fn fall_back(&self, state: &State, id: &PluginId, held: &mut Held, grants: &Grants) -> Option<Checked> {
         held.plugin = None;
         let digest = held.now.as_ref().map(|now| now.digest.clone()).filter(|now| held.seen.as_ref() != Some(now))?;
-        let wasm = state.history.as_ref()?.component(id, &digest)?;
+        let history = state.history.as_ref()?;
+        let (wasm, signed) = (history.component(id, &digest)?, history.path_of(id, &digest));
         let who = held.now.as_ref().and_then(|now| now.who.clone());
-        let candidate = Candidate { id: id.clone(), path: held.path.clone(), wasm, digest, who, kept: true };
-        match self.admit(&candidate, grants).await {
+        let candidate = Candidate { id: id.clone(), path: held.path.clone(), wasm, digest, signed, who, kept: true };
+        match self.admit(state, &candidate, grants).await {
             Ok(checked) => {
                 self.take(held, &checked, candidate);
                 Some(checked)
@@ -390,12 +407,13 @@ impl PluginSet {
         }
     }
 
-    async fn admit(&self, candidate: &Candidate, grants: &Grants) -> Result<Checked, Blocked> {
+    async fn admit(&self, state: &State, candidate: &Candidate, grants: &Grants) -> Result<Checked, Blocked> {
         if self.built_in_standings.iter().any(|standing| standing.id == candidate.id.as_str()) {
             let reason = format!("{} is a built-in plugin's name: rename the file", candidate.id);
             return Err(Blocked { digest: Some(candidate.digest.clone()), ..Blocked::refused("bad_name", reason) });
         }
-        Desk { runtime: &self.runtime, catalog: &self.catalog, grants }.admit(candidate).await
+        let (policy, approvals) = (state.grants.policy(), &state.approvals);
+        Desk { runtime: &self.runtime, catalog: &self.catalog, grants, policy, approvals }.admit(candidate).await
     }
 
     fn take(&self, held: &mut Held, checked: &Checked, candidate: Candidate) {

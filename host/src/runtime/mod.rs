@@ -13,6 +13,7 @@ mod deadline;
 mod describe;
 mod embedded;
 mod engine;
+mod examine;
 mod failure;
 mod imports;
 mod lanes;
@@ -24,8 +25,10 @@ mod turns;
 
 pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
 pub use call::{Ended, PluginCall};
+pub use describe::Used;
 pub use embedded::Embedded;
 pub use engine::{MAX_CALLS, has_pagemap_scan};
+pub use examine::{Declared, Examination, Import};
 pub use plugin::{Plugin, Rejected, Why};
 
 use std::path::Path;

@@ -6,11 +6,11 @@ use http::{Method, StatusCode};
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::clients::{Clients, Kind};
+use super::clients::{Clients, Kind, failure};
 use super::origin::{check_grant, literal_address, origin, parse_method, same_origin};
 use super::path::Target;
 use super::redact::Redaction;
-use super::resolve::{Refused, check};
+use super::resolve::check;
 use super::{FetchError, FetchRequest, FetchResponse, headers};
 use crate::config::{Credential, UpstreamGrant};
 
@@ -64,15 +64,23 @@ impl<'g> Exchange<'g> {
         Ok(Exchange { grant, origin, method, target, headers, body: request.body.into(), redaction })
     }
 
-    pub(super) async fn run(mut self, clients: &Clients) -> Result<FetchResponse, FetchError> {
+    /// Errors that hold text of the exchange hold no secret.
+    pub(super) async fn run(self, clients: &Clients) -> Result<FetchResponse, FetchError> {
+        let redaction = self.redaction.clone();
+        self.follow(clients).await.map_err(|error| match error {
+            FetchError::Unreachable(why) => FetchError::Unreachable(redaction.text(why.into_bytes())),
+            other => other,
+        })
+    }
+
+    async fn follow(mut self, clients: &Clients) -> Result<FetchResponse, FetchError> {
         let kind = Kind { allow_private: self.grant.allow_private, tls: self.origin.scheme() == "https" };
         // A host that is an address never reaches the resolver.
         if let Some(address) = literal_address(&self.origin) {
             check(address, kind.allow_private).map_err(|_| FetchError::AddressRefused)?;
         }
-        let client = clients.get(kind).map_err(|why| FetchError::Unreachable(format!("no HTTP client: {why:?}")))?;
         for _ in 0..=MAX_REDIRECTS {
-            let response = client.execute(self.request()).await.map_err(failure)?;
+            let response = clients.execute(kind, self.request()).await?;
             match self.redirect(&response)? {
                 Some(next) => self = next,
                 None => return self.receive(response).await,
@@ -152,7 +160,7 @@ impl<'g> Exchange<'g> {
             .into_iter()
             // It would be the length of what was there before.
             .filter(|(name, _)| !(changed && name == header::CONTENT_LENGTH.as_str()))
-            .map(|(name, value)| (name, String::from_utf8_lossy(&self.redaction.apply(value).0).into_owned()))
+            .map(|(name, value)| (self.redaction.text(name.into_bytes()), self.redaction.text(value)))
             .collect();
         Ok(FetchResponse { status, headers, body })
     }
@@ -187,19 +195,4 @@ fn method_after(method: &Method, status: StatusCode) -> Method {
 
 fn unusable(why: String) -> FetchError {
     FetchError::Unreachable(format!("the grant cannot be used: {why}"))
-}
-
-fn failure(error: reqwest::Error) -> FetchError {
-    if Refused::caused(&error) {
-        return FetchError::AddressRefused;
-    }
-    // Without the URL: its query is the plugin's data.
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(why) = cause {
-        text = format!("{text}: {why}");
-        cause = why.source();
-    }
-    FetchError::Unreachable(text)
 }
