@@ -25,9 +25,12 @@ const COMPONENTS: [&str; 8] = [
 
 #[path = "build/catalogue.rs"]
 mod catalogue;
+#[path = "build/templates.rs"]
+mod templates;
 
 fn main() {
     catalogue::pack();
+    templates::pack();
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("..");
     let built = root.join("target/plugins/wasm32-wasip2/component");
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo"));

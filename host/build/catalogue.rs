@@ -41,7 +41,7 @@ fn fnv1a(bytes: &[u8]) -> u128 {
 }
 
 /// Every regular file below, as a path with forward slashes; hidden files (editors' leavings) are left out.
-fn walk(dir: &Path, prefix: &str, found: &mut Vec<String>) {
+pub fn walk(dir: &Path, prefix: &str, found: &mut Vec<String>) {
     let entries = fs::read_dir(dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
     for entry in entries.flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };

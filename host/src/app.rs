@@ -112,7 +112,8 @@ impl Bridge {
             ),
             false => AuditLog::off(),
         };
-        let observer = Arc::new(Observer { metrics: telemetry.metrics.clone(), tracer: telemetry.tracer.clone() });
+        let observer =
+            Arc::new(Observer { metrics: telemetry.metrics.clone(), tracer: telemetry.tracer.clone(), meter: None });
         let task_settings = TaskSettings {
             default_timeout: Duration::from_secs(settings.args.task_timeout_seconds),
             ttl: Duration::from_secs(settings.args.task_ttl_seconds),

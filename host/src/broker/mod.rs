@@ -18,7 +18,7 @@ mod tasks;
 pub use audit::AuditLog;
 pub use catalog::{Catalog, Changed, Checked, Entry, Found, Kinds, Lists, Offered};
 pub use limits::Limits;
-pub use observe::Observer;
+pub use observe::{Meter, Observer, Spent};
 pub use pipeline::{Broker, BrokerParts, Reply};
 pub use steps::ConfirmationPolicy;
 pub use tasks::{Detach, Recovered, TaskLauncher, TaskSettings, Tasks, asked_of};

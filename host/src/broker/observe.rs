@@ -7,14 +7,27 @@ use super::catalog::Entry;
 use super::steps::Cleared;
 use crate::auth::Caller;
 use crate::error::{Class, Error, Reason, Result};
-use crate::model::{CallContext, Lap, Laps, ToolResult, Trace};
+use crate::model::{CallContext, Lap, Laps, ToolResult, Trace, TraceId};
 use crate::runtime::Plugin;
 use crate::telemetry::{CallRecord, CallSpan, Metrics, OfferRecord, Outcome, Tracer, metrics::Running};
 
 pub struct Observer {
     pub metrics: Arc<Metrics>,
     pub tracer: Tracer,
+    /// Told what each call used; `None` where calls are served and not measured.
+    pub meter: Option<Meter>,
 }
+
+/// What the guest of one call used, waiting included.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    pub fuel: u64,
+    /// Linear memory at its largest.
+    pub memory_bytes: usize,
+    pub time: Duration,
+}
+
+pub type Meter = Arc<dyn Fn(&TraceId, Spent) + Send + Sync>;
 
 /// A call that came to its end.
 pub(super) struct Ended<'a> {
@@ -65,6 +78,12 @@ impl Observer {
     /// Counts the call as running until the guard is dropped.
     pub fn running(&self, entry: &Entry) -> Running {
         self.metrics.running(entry.tool.name.as_str())
+    }
+
+    pub(super) fn measure(&self, trace: &TraceId, spent: Spent) {
+        if let Some(meter) = &self.meter {
+            meter(trace, spent);
+        }
     }
 
     pub(super) fn ended(&self, ended: Ended<'_>) {

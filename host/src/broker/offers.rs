@@ -178,12 +178,12 @@ impl Broker {
     ) -> Result<A::Answer> {
         let (trace, request_id) = (context.trace, context.request_id.clone());
         let mut laps = self.parts.observer.laps(&trace, received);
-        let (asked, Ended { outcome, fuel }) = match ready {
+        let (asked, Ended { outcome, fuel, .. }) = match ready {
             Ok(Ready { plugin, name, ask }) => {
                 let ended = run(&plugin, ask, caller, context, &mut laps).await;
                 (Some((plugin, name)), ended)
             }
-            Err(refusal) => (None, Ended { outcome: Err(refusal), fuel: 0 }),
+            Err(refusal) => (None, Ended::before_it_ran(refusal)),
         };
         let outcome = outcome.and_then(|answer| validate(&answer).map(|()| answer));
         self.parts.observer.served(observe::Served {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::audit::{AuditLog, Bracket, Subject};
 use super::catalog::Catalog;
 use super::limits::Limits;
-use super::observe::{self, Observer};
+use super::observe::{self, Observer, Spent};
 use super::steps::{self, Cleared, ConfirmationPolicy, Gated};
 use super::tasks::Tasks;
 use crate::auth::Caller;
@@ -153,9 +153,11 @@ impl Run {
     ) -> Result<ToolResult> {
         let (trace, task_id) = (self.call.trace, self.call.task_id.clone());
         let running = observer.running(&cleared.entry);
+        let began = Instant::now();
         let running_call = cleared.entry.plugin.call(cleared.ask(), self.call, &mut self.laps);
-        let Ended { outcome, fuel } = self.bracket.around(running_call).await;
+        let Ended { outcome, fuel, memory_bytes } = self.bracket.around(running_call).await;
         drop(running);
+        observer.measure(&trace.id, Spent { fuel, memory_bytes, time: began.elapsed() });
         let outcome = outcome.and_then(|result| steps::validate_result(&cleared.entry, result));
         let outcome = self.laps.lap("validate result", outcome);
         let (outcome, closed) = match holding.await {

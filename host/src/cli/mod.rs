@@ -10,6 +10,7 @@ mod doctor;
 mod memory;
 mod out;
 mod pipes;
+mod plugin;
 mod plugins;
 mod progress;
 mod serve;
@@ -24,7 +25,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
-use crate::config::SettingsArgs;
+use crate::config::{AuthArg, SettingsArgs, TransportArg};
 
 #[derive(Parser)]
 #[command(
@@ -42,9 +43,9 @@ pub struct Cli {
     command: Option<Command>,
     #[command(flatten)]
     settings: SettingsArgs,
-    /// The log level is the default one: one-shot commands then keep to warnings.
+    /// Settings that nobody set: some commands have other defaults than `serve`.
     #[arg(skip)]
-    default_log: bool,
+    unset: Vec<&'static str>,
 }
 
 #[derive(Subcommand)]
@@ -69,6 +70,8 @@ enum Command {
     Memory(memory::Arguments),
     /// The database's schema.
     Store(store::Arguments),
+    /// Write a plugin: make a project, build it, try it.
+    Plugin(plugin::Arguments),
     /// Check everything that a bridge stands on, and say how to mend what is wrong.
     Doctor(doctor::Arguments),
     /// Run one stored task to its end. Started by the bridge itself.
@@ -81,7 +84,7 @@ impl Cli {
     pub fn from_process() -> Cli {
         let matches = Self::program().get_matches();
         let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-        cli.default_log = log_is_default(&matches);
+        cli.unset = unset(&matches);
         cli
     }
 
@@ -108,12 +111,29 @@ impl Cli {
     async fn dispatch(self) -> anyhow::Result<ExitCode> {
         let mut settings = self.settings;
         let command = self.command.unwrap_or(Command::Serve);
-        if self.default_log && !matches!(command, Command::Serve | Command::Memory(_) | Command::TaskWorker(_)) {
-            settings.log = "warn".into();
+        let is_unset = |name| self.unset.contains(&name);
+        match &command {
+            Command::Plugin(plugin) if plugin.serves() => {
+                if is_unset("transport") {
+                    settings.transport = TransportArg::Http;
+                }
+                if is_unset("auth") {
+                    settings.auth = AuthArg::None;
+                }
+                // The command says itself what becomes of each save.
+                if is_unset("log") {
+                    settings.log = "warn,plugin=info".into();
+                }
+            }
+            Command::Serve | Command::Memory(_) | Command::TaskWorker(_) => {}
+            // One-shot commands keep to warnings.
+            _ if is_unset("log") => settings.log = "warn".into(),
+            _ => {}
         }
         match command {
             Command::Serve => serve::run(settings).await,
             Command::Tools(arguments) => tools::run(settings, arguments).await,
+            Command::Plugin(arguments) => plugin::run(settings, arguments).await,
             Command::Plugins(arguments) => plugins::run(settings, arguments).await,
             Command::Token(arguments) => token::run(settings, arguments).await,
             Command::Confirm(arguments) => confirm::run(settings, arguments).await,
@@ -128,8 +148,9 @@ impl Cli {
     }
 }
 
-fn log_is_default(matches: &ArgMatches) -> bool {
-    matches.value_source("log") == Some(ValueSource::DefaultValue)
+fn unset(matches: &ArgMatches) -> Vec<&'static str> {
+    let is_unset = |name: &&str| matches.value_source(name) == Some(ValueSource::DefaultValue);
+    ["log", "transport", "auth"].into_iter().filter(is_unset).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::pipes;
 use crate::app::{self, Bridge, TaskHome};
 use crate::config::{AuthArg, SettingsArgs, TransportArg};
+use crate::plugins::PluginSet;
 use crate::transport::http::{HttpServer, HttpSettings, Origins};
 use crate::transport::stdio::{self, StdioSettings};
 
@@ -20,6 +21,14 @@ const MAX_IN_FLIGHT: usize = 64;
 const STDIO_DRAIN: Duration = Duration::from_millis(500);
 
 pub async fn run(args: SettingsArgs) -> anyhow::Result<ExitCode> {
+    run_with(args, |_, _| {}).await
+}
+
+/// `beside` is called with the plugins that serve, before the first client is; the token fires when the bridge is to end.
+pub async fn run_with(
+    args: SettingsArgs,
+    beside: impl FnOnce(Arc<PluginSet>, CancellationToken),
+) -> anyhow::Result<ExitCode> {
     let settings = app::settings(args)?;
     let telemetry = app::start_telemetry(&settings)?;
     let transport = settings.args.transport;
@@ -31,6 +40,7 @@ pub async fn run(args: SettingsArgs) -> anyhow::Result<ExitCode> {
     bridge.keep_house().await?;
     bridge.take_charge_of_plugins().await;
     let stop = stop_on_signal();
+    beside(bridge.plugins.clone(), stop.clone());
     match transport {
         TransportArg::Stdio => over_stdio(&bridge, stop).await?,
         TransportArg::Http => over_http(&bridge, stop).await?,

@@ -1,7 +1,7 @@
 //! `tools`: what this bridge offers, what each tool may do, and a call from the shell.
 
 mod call;
-pub(super) mod label;
+pub(in crate::cli) mod label;
 
 use clap::Subcommand;
 use serde_json::{Value, json};

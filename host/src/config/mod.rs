@@ -12,6 +12,7 @@ mod rate_limits;
 mod secret_place;
 mod settings;
 mod structure;
+mod toolchains;
 mod upstream_rules;
 
 pub use args::{
@@ -25,4 +26,5 @@ pub use policy::{Approval, Policy, Signatures, public_key};
 pub use rate_limits::{BucketRate, Rate, RateSetting, WindowRate};
 pub use secret_place::{NoSecret, SecretPlace};
 pub use settings::{BadSetting, Settings, StoreSettings, state_dir};
+pub use toolchains::Toolchains;
 pub use upstream_rules::{is_host_header, parse_method};

@@ -45,6 +45,25 @@ pub struct Held {
     pub mark: Option<String>,
     /// What was written down last.
     pub recorded: Option<Record>,
+    /// For the log, once it is so.
+    pub news: Vec<News>,
+}
+
+pub enum News {
+    Good(String),
+    /// The operator has to agree, or should look.
+    Waits(String),
+    Bad(String),
+}
+
+impl News {
+    pub fn log(self, id: &PluginId) {
+        match self {
+            News::Good(text) => tracing::info!("plugin {id}: {text}"),
+            News::Waits(text) => tracing::warn!("plugin {id}: {text}"),
+            News::Bad(text) => tracing::error!("plugin {id}: {text}"),
+        }
+    }
 }
 
 impl Held {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::signatures::signature_path;
@@ -46,6 +46,14 @@ pub struct Waiting {
     pub word: String,
 }
 
+/// What writing a record down changed.
+#[derive(Debug)]
+pub struct Written {
+    pub before: Record,
+    /// The digests of versions that are not kept any more.
+    pub forgotten: Vec<String>,
+}
+
 impl History {
     /// Nothing is created or changed until something is kept.
     pub fn of(state_dir: &Path, directory: &Path) -> History {
@@ -56,7 +64,12 @@ impl History {
 
     /// `None`: it never served from this directory.
     pub fn record(&self, id: &PluginId) -> Option<Record> {
-        let text = fs::read(self.place(id).join(&self.record)).ok()?;
+        let place = self.place(id);
+        if place.exists() && !is_ours(&place) {
+            tracing::warn!(directory = %place.display(), "it must be a directory of our own with mode 0700, and is not used");
+            return None;
+        }
+        let text = fs::read(place.join(&self.record)).ok()?;
         match serde_json::from_slice(&text) {
             Ok(record) => Some(record),
             Err(error) => {
@@ -114,9 +127,9 @@ impl History {
         }
     }
 
-    /// Write the record, and answer with the one before. `None`: it says so already, another bridge or an earlier start
-    /// has recorded this. Versions that no record names any more are let go.
-    pub fn write_down(&self, id: &PluginId, record: &Record) -> io::Result<Option<Record>> {
+    /// Write the record. `None`: it says so already, another bridge or an earlier start has recorded this. Versions that
+    /// no record names any more are let go.
+    pub fn write_down(&self, id: &PluginId, record: &Record) -> io::Result<Option<Written>> {
         private(&self.root)?;
         let lock =
             OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.root.join("lock"))?;
@@ -127,11 +140,11 @@ impl History {
         }
         let text = serde_json::to_vec(record).expect("a record is JSON");
         self.write(id, &self.place(id).join(&self.record), &text)?;
-        self.forget_unnamed(id);
-        Ok(Some(before.unwrap_or_default()))
+        Ok(Some(Written { before: before.unwrap_or_default(), forgotten: self.forget_unnamed(id) }))
     }
 
-    fn forget_unnamed(&self, id: &PluginId) {
+    fn forget_unnamed(&self, id: &PluginId) -> Vec<String> {
+        let mut forgotten = vec![];
         let paths: Vec<PathBuf> =
             fs::read_dir(self.place(id)).map(|all| all.flatten().map(|e| e.path()).collect()).unwrap_or_default();
         let has = |path: &Path, extension: &str| path.extension().is_some_and(|e| e == extension);
@@ -145,9 +158,11 @@ impl History {
             let kept = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             if !named.iter().any(|name| name == kept) {
                 let _ = fs::remove_file(path);
+                forgotten.push(kept.to_owned());
                 let _ = fs::remove_file(signature_path(path));
             }
         }
+        forgotten
     }
 
     fn place(&self, id: &PluginId) -> PathBuf {
@@ -166,7 +181,17 @@ impl History {
 }
 
 fn private(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    match is_ours(directory) {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("{} must be ours, with mode 0700", directory.display()))),
+    }
+}
+
+/// What is kept here may come to serve, so nobody else may have put it here.
+fn is_ours(directory: &Path) -> bool {
+    let ours = |meta: fs::Metadata| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(directory).is_ok_and(|meta| meta.mode() & 0o077 == 0 && ours(meta))
 }
 
 /// What [`roll_back`] did.
@@ -248,7 +273,8 @@ mod tests {
         for wasm in components {
             history.keep(&id, &digest(wasm), wasm).unwrap();
             record = Record { previous: record.serving, serving: Some(version(wasm)), ..Record::default() };
-            assert!(history.write_down(&id, &record).unwrap().is_some());
+            let forgotten = history.write_down(&id, &record).unwrap().expect("it is new").forgotten;
+            assert_eq!(forgotten.len(), usize::from(wasm == b"three"));
         }
         // then
         assert!(history.write_down(&id, &record).unwrap().is_none(), "it is written already");

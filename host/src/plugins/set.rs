@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::admission::{Candidate, Desk};
 use super::files::{self, Found};
 use super::grants::GrantsFile;
-use super::held::{self, Held};
+use super::held::{self, Held, News};
 use super::history::History;
 use super::{Approvals, Blocked, BlockedKind, Serving, Standing, Version, signatures, watch};
 use crate::broker::{AuditLog, Catalog, Checked, Lists};
@@ -127,6 +127,7 @@ impl PluginSet {
             shown: Arc::default(),
             metrics,
         });
+        set.announce_tools();
         let shown = set.shown.clone();
         set.metrics.watch_plugins(move || shown.load().count());
         set.look(Instant::now()).await;
@@ -280,6 +281,7 @@ impl PluginSet {
         let mut held = state.held.remove(id).unwrap_or_else(remembered);
         let before = held.now.as_ref().map(|now| now.digest.clone());
         let judged = self.judge_held(state, id, path, &mut held, grants, freed).await;
+        let news = std::mem::take(&mut held.news);
         let (outcome, checked) = match judged {
             None => (Judged::AsBefore, None),
             Some(Err(Unfinished)) => (Judged::Unfinished, None),
@@ -290,6 +292,9 @@ impl PluginSet {
         state.held.insert(id.clone(), held);
         if matches!(outcome, Judged::Changed) {
             self.serve(state, checked.as_ref());
+            self.show(state);
+            // What the log says has happened, has happened.
+            news.into_iter().for_each(|news| news.log(id));
             if newer && state.charge.is_some() {
                 self.metrics.plugin_swapped(before.is_some(), noticed.elapsed());
             }
@@ -368,13 +373,15 @@ impl PluginSet {
                 Some(Ok(Some(checked)))
             }
             Err(blocked) => {
-                self.say(id, held, &blocked);
+                let new = self.say(held, &blocked);
                 held.blocked = Some(blocked);
                 // What serves goes on, but never with more than is granted now.
-                if held.plugin.is_some() && !regranted {
-                    return Some(Ok(None));
+                let serves = held.plugin.is_some();
+                if serves && !regranted {
+                    return new.then_some(Ok(None));
                 }
-                Some(Ok(self.fall_back(state, id, held, &grants).await))
+                let kept = self.fall_back(state, id, held, &grants).await;
+                (new || serves || kept.is_some()).then_some(Ok(kept))
             }
         }
     }
@@ -393,7 +400,8 @@ impl PluginSet {
                 Some(checked)
             }
             Err(blocked) => {
-                tracing::error!("plugin {id}: the version that served last may not serve either: {}", blocked.reason);
+                held.news
+                    .push(News::Bad(format!("the version that served last may not serve either: {}", blocked.reason)));
                 None
             }
         }
@@ -409,33 +417,36 @@ impl PluginSet {
     }
 
     fn take(&self, held: &mut Held, checked: &Checked, candidate: Candidate) {
-        let (id, digest) = (&candidate.id, &candidate.digest[..12]);
-        match (&held.plugin, candidate.kept) {
-            (_, true) => tracing::warn!("plugin {id}: the version that served last, {digest}, goes on serving"),
-            (Some(old), false) => tracing::info!("plugin {id}: {digest} serves in place of {}", old.version()),
-            (None, false) => tracing::info!("plugin {id}: {digest} serves"),
-        }
-        self.metrics.plugin_loaded(id.as_str());
+        let digest = &candidate.digest[..12];
+        held.news.push(match (&held.plugin, candidate.kept) {
+            (_, true) => News::Waits(format!("the version that served last, {digest}, goes on serving")),
+            (Some(old), false) => News::Good(format!("{digest} serves in place of {}", old.version())),
+            (None, false) => News::Good(format!("{digest} serves")),
+        });
+        self.metrics.plugin_loaded(candidate.id.as_str());
         held.advance(&candidate.digest, candidate.who);
         held.plugin = Some(checked.plugin().clone());
         held.kept = candidate.kept;
     }
 
-    fn say(&self, id: &PluginId, held: &Held, blocked: &Blocked) {
+    /// False: it was said before.
+    fn say(&self, held: &mut Held, blocked: &Blocked) -> bool {
         if held.blocked.as_ref() == Some(blocked) {
-            return;
+            return false;
         }
-        match blocked.kind {
-            BlockedKind::Refused => tracing::error!("plugin {id}: {}", blocked.reason),
-            BlockedKind::Quarantined => tracing::warn!("plugin {id}: {}", blocked.reason),
-        }
+        held.news.push(match blocked.kind {
+            BlockedKind::Refused => News::Bad(blocked.reason.clone()),
+            BlockedKind::Quarantined => News::Waits(blocked.reason.clone()),
+        });
         self.metrics.plugin_rejected(blocked.word);
+        true
     }
 
     async fn remove(&self, state: &mut State, id: &PluginId, directory: &Path) {
         let held = state.held.remove(id).expect("it was held");
-        tracing::info!("plugin {id}: its file is gone, so it serves no more");
         self.serve(state, None);
+        self.show(state);
+        tracing::info!("plugin {id}: its file is gone, so it serves no more");
         self.write_down_removal(state, id, held, directory).await;
     }
 
@@ -448,6 +459,10 @@ impl PluginSet {
             None => self.catalog.replace(plugins),
         };
         debug_assert!(rejected.is_empty(), "what is held was checked: {rejected:?}");
+        self.announce_tools();
+    }
+
+    fn announce_tools(&self) {
         let entries = self.catalog.all();
         self.metrics.know_tools(entries.iter().map(|e| (e.tool.name.as_str(), e.plugin.id().as_str())));
     }
@@ -498,10 +513,17 @@ impl PluginSet {
             }
             history.write_down(&written_of, &written)
         });
-        let before = written.await.unwrap_or_else(|error| {
-            tracing::warn!(plugin = %id, %error, "what serves could not be written down");
-            Some(held.recorded.clone().unwrap_or_default())
-        });
+        let before = match written.await {
+            Ok(None) => None,
+            Ok(Some(written)) => {
+                written.forgotten.iter().for_each(|digest| self.runtime.forget_compiled(digest));
+                Some(written.before)
+            }
+            Err(error) => {
+                tracing::warn!(plugin = %id, %error, "what serves could not be written down");
+                Some(held.recorded.clone().unwrap_or_default())
+            }
+        };
         held.recorded = Some(record.clone());
         let Some(before) = before else { return };
         let kind = held.blocked.as_ref().map(|blocked| blocked.kind);
@@ -513,11 +535,15 @@ impl PluginSet {
     async fn write_down_removal(&self, state: &mut State, id: &PluginId, held: Held, directory: &Path) {
         let (Some(history), Some(charge)) = (&state.history, &state.charge) else { return };
         let record = held.record_of_removed();
-        let before = history.write_down(id, &record).unwrap_or_else(|error| {
-            tracing::warn!(plugin = %id, %error, "a removal could not be written down");
-            held.recorded.clone()
-        });
-        let Some(before) = before else { return };
+        let (history, written_of, written) = (history.clone(), id.clone(), record.clone());
+        let before = match blocking(move || history.write_down(&written_of, &written)).await {
+            Ok(None) => return,
+            Ok(Some(written)) => written.before,
+            Err(error) => {
+                tracing::warn!(plugin = %id, %error, "a removal could not be written down");
+                held.recorded.unwrap_or_default()
+            }
+        };
         for (kind, body) in held::rows(id, &before, &record, None, (files::owner(directory).as_ref(), None)) {
             charge.audit.note(kind, body).await;
         }

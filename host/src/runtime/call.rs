@@ -46,10 +46,19 @@ pub struct PluginCall {
     pub cleared_to_append: bool,
 }
 
-/// A call's end and its cost. `fuel` is reported for failures, too: they are not free.
+/// A call's end and its cost, which is reported for failures, too: they are not free.
 pub struct Ended<T> {
     pub outcome: Result<T>,
     pub fuel: u64,
+    /// Linear memory at its largest, over all memories of the call.
+    pub memory_bytes: usize,
+}
+
+impl<T> Ended<T> {
+    /// The guest did not run.
+    pub fn before_it_ran(refusal: Error) -> Ended<T> {
+        Ended { outcome: Err(refusal), fuel: 0, memory_bytes: 0 }
+    }
 }
 
 /// The data of a call's store; host imports are implemented on it.
@@ -94,7 +103,7 @@ impl Plugin {
     pub async fn call<A: Ask>(self: &Arc<Self>, ask: A, call: PluginCall, laps: &mut Laps) -> Ended<A::Answer> {
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         if let Err(resting) = self.circuits().admit(call.caller.tenant(), Instant::now()) {
-            return Ended { outcome: Err(resting), fuel: 0 };
+            return Ended::before_it_ran(resting);
         }
         let admitted = tokio::select! {
             biased;
@@ -103,7 +112,7 @@ impl Plugin {
         };
         let turn = match laps.lap("admit", admitted) {
             Ok(turn) => turn,
-            Err(error) => return Ended { outcome: Err(error), fuel: 0 },
+            Err(error) => return Ended::before_it_ran(error),
         };
         self.directories_ready().await;
         // Everything of the call moves with it, should it have to change lanes.
@@ -125,7 +134,7 @@ impl Plugin {
         let (tenant, cancel, limits) = (call.caller.tenant(), call.cancel.clone(), &self.grants().limits);
         let mut store = match laps.lap("make store", self.store(call, pace)) {
             Ok(store) => store,
-            Err(error) => return Ended { outcome: Err(error), fuel: 0 },
+            Err(error) => return Ended::before_it_ran(error),
         };
         store.data_mut().turn = Some(turn);
         let running = self.clock().run();
@@ -144,12 +153,13 @@ impl Plugin {
         };
         self.note_end(tenant, outcome.as_ref().err().map(Error::reason));
         let fuel = limits.fuel - store.get_fuel().unwrap_or(0);
+        let memory_bytes = store.data().limiter.memory_used();
         self.log_output(&store);
         // Its instance goes before its turn does.
         let turn = store.data_mut().turn.take();
         drop((store, running, turn));
         laps.lap("drop instance", ());
-        Ended { outcome, fuel }
+        Ended { outcome, fuel, memory_bytes }
     }
 
     /// A fresh store with everything that bounds the call.

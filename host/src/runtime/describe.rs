@@ -6,6 +6,7 @@ use std::time::Duration;
 use wasmtime::Store;
 use wasmtime_wasi::WasiCtx;
 
+use super::bindings::cyberos::plugin::types as wit;
 use super::bindings::prompts::WithPromptsPre;
 use super::bindings::resources::WithResourcesPre;
 use super::call::{CallState, describing_call};
@@ -16,23 +17,24 @@ use super::plugin::{Plugin, Why};
 use crate::model::{Offers, Prompt, Resource, ResourceTemplate, Tool, ToolName};
 
 /// What `list-tools`, `list-prompts`, `list-resources` and `list-templates` may use, each.
-const DESCRIBE_FUEL: u64 = 100_000_000;
+pub(super) const DESCRIBE_FUEL: u64 = 100_000_000;
 const DESCRIBE_TIME: Duration = Duration::from_secs(1);
 const MAX_TOOLS: usize = 64;
 const MAX_PROMPTS: usize = 64;
 const MAX_RESOURCES: usize = 256;
 const MAX_TEMPLATES: usize = 64;
 
+/// What describing took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Used {
+    pub fuel: u64,
+    pub memory_bytes: usize,
+}
+
 impl Plugin {
     /// Its tools.
     pub(super) async fn describe(&self) -> Result<Vec<Tool>, Why> {
-        let mut store = self.describing_store();
-        let declared = self
-            .listing("list-tools", async {
-                let plugin = self.exports().tools.instantiate_async(&mut store).await?;
-                plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
-            })
-            .await?;
+        let (declared, _used) = self.declared_tools().await?;
         if declared.is_empty() || declared.len() > MAX_TOOLS {
             return Err(Why::BadTool(format!("it declares {} tools; 1 to {MAX_TOOLS} are served", declared.len())));
         }
@@ -57,6 +59,19 @@ impl Plugin {
             }
         }
         Ok(tools)
+    }
+
+    /// As it declares them, unchecked, and what that took.
+    pub(super) async fn declared_tools(&self) -> Result<(Vec<wit::Tool>, Used), Why> {
+        let mut store = self.describing_store();
+        let declared = self
+            .listing("list-tools", async {
+                let plugin = self.exports().tools.instantiate_async(&mut store).await?;
+                plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
+            })
+            .await?;
+        let fuel = DESCRIBE_FUEL - store.get_fuel().unwrap_or(0);
+        Ok((declared, Used { fuel, memory_bytes: store.data().limiter.memory_used() }))
     }
 
     /// The rest of what it exports.

@@ -35,6 +35,11 @@ impl Limiter {
         }
     }
 
+    /// Over all memories. They never shrink, so at the end of a call it is the most that there was.
+    pub fn memory_used(&self) -> usize {
+        self.memory_used
+    }
+
     fn grow(used: &mut usize, limit: usize, current: usize, desired: usize) -> bool {
         let after = used.saturating_sub(current).saturating_add(desired);
         if after > limit {

@@ -13,6 +13,7 @@ mod deadline;
 mod describe;
 mod embedded;
 mod engine;
+mod examine;
 mod failure;
 mod imports;
 mod lanes;
@@ -24,8 +25,10 @@ mod turns;
 
 pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
 pub use call::{Ended, PluginCall};
+pub use describe::Used;
 pub use embedded::Embedded;
 pub use engine::{MAX_CALLS, has_pagemap_scan};
+pub use examine::{Declared, Examination, Import};
 pub use plugin::{Plugin, Rejected, Why};
 
 use std::path::Path;
@@ -117,6 +120,13 @@ impl Runtime {
         })
         .await
         .unwrap_or_else(|panic| Err(wasmtime::Error::msg(format!("the compiler panicked: {panic}"))))
+    }
+
+    /// A version that will not come back: its compiled code is not kept for a next start.
+    pub fn forget_compiled(&self, wasm_digest: &str) {
+        if let Some(cache) = &self.cache {
+            cache.forget(wasm_digest);
+        }
     }
 
     fn engine(&self) -> &Engine {

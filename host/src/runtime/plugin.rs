@@ -119,6 +119,20 @@ impl Plugin {
         component: Component,
         grants: Grants,
     ) -> Result<Plugin, Why> {
+        let mut plugin = Self::silent(runtime, id, digest, component, grants)?;
+        plugin.tools = plugin.describe().await?;
+        plugin.offers = Arc::new(plugin.describe_offers().await?);
+        Ok(plugin)
+    }
+
+    /// Checked and linked, and not yet asked for what it offers: nothing of it has run.
+    pub(super) fn silent(
+        runtime: &Runtime,
+        id: PluginId,
+        digest: String,
+        component: Component,
+        grants: Grants,
+    ) -> Result<Plugin, Why> {
         let engine = runtime.engine();
         check_imports(engine, &component, &grants)?;
         let mut linker = Linker::new(engine);
@@ -137,7 +151,7 @@ impl Plugin {
                 })
             })
             .map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
-        let mut plugin = Plugin {
+        Ok(Plugin {
             share: runtime.shares().of(&id, &grants.limits),
             circuits: Circuits::new(grants.limits.failures_in_a_row),
             id,
@@ -150,10 +164,7 @@ impl Plugin {
             engine: engine.clone(),
             clock: runtime.clock().clone(),
             lanes: runtime.lanes().clone(),
-        };
-        plugin.tools = plugin.describe().await?;
-        plugin.offers = Arc::new(plugin.describe_offers().await?);
-        Ok(plugin)
+        })
     }
 
     /// The built-in catalogue is unpacked in the background at the first start; a call that is earlier waits for it.
@@ -248,25 +259,31 @@ fn may_say_updated(engine: &Engine, component: &Component, grants: &Grants) -> b
 /// WASI 0.2 packages that language runtimes import. They are linked for every plugin and reach nothing by themselves.
 const WASI: [&str; 6] = ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
 
+/// `None` for an interface of another package that is there for everybody.
+pub(super) fn own_interface(interface: &str) -> Result<Option<&str>, Why> {
+    let not_offered = || Why::NotOffered { interface: interface.to_owned() };
+    let Some(own) = interface.strip_prefix("cyberos:plugin/") else {
+        return match WASI.iter().any(|package| interface.starts_with(package)) {
+            true => Ok(None),
+            false => Err(not_offered()),
+        };
+    };
+    match own.split_once('@') {
+        Some((own, "1.0.0")) => Ok(Some(own)),
+        _ => Err(not_offered()),
+    }
+}
+
 fn check_imports(engine: &Engine, component: &Component, grants: &Grants) -> Result<(), Why> {
     for (name, _item) in component.component_type().imports(engine) {
         let interface = name.to_string();
-        let Some(own) = interface.strip_prefix("cyberos:plugin/") else {
-            if WASI.iter().any(|package| interface.starts_with(package)) {
-                continue;
-            }
-            return Err(Why::NotOffered { interface });
-        };
-        let (own, version) = own.split_once('@').unwrap_or((own, ""));
-        if version != "1.0.0" {
-            return Err(Why::NotOffered { interface });
-        }
+        let Some(own) = own_interface(&interface)? else { continue };
         let Some(granted) = grants.allow_import(own, exported(engine, component)("resources")) else {
-            return Err(Why::NotOffered { interface });
+            return Err(Why::NotOffered { interface: interface.clone() });
         };
         if !granted {
             let grant = imports::missing_grant(own).expect("every interface that can be refused names its grant");
-            return Err(Why::NotGranted { interface, grant });
+            return Err(Why::NotGranted { interface: interface.clone(), grant });
         }
     }
     Ok(())

@@ -34,6 +34,22 @@ pub fn granted(grants: &Grants) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// What these grants let a plugin reach, a line each; nothing, where they grant nothing. Limits are left out.
+pub fn asked(grants: &Grants) -> Vec<String> {
+    let mut lines: Vec<String> = grants.upstreams.iter().map(|(name, upstream)| network(name, upstream)).collect();
+    lines.extend(files(grants));
+    lines.extend(services(grants).into_iter().map(str::to_owned));
+    lines.extend(grants.environment.keys().map(|name| format!("the environment variable {name}")));
+    lines.extend(grants.config.keys().map(|name| format!("the setting {name}")));
+    lines.extend(
+        [("ask the caller's user", grants.elicit), ("ask the caller's model", grants.sample)]
+            .into_iter()
+            .filter(|(_, granted)| *granted)
+            .map(|(what, _)| what.to_owned()),
+    );
+    lines
+}
+
 pub fn json(entry: &Entry) -> Value {
     let plugin = &entry.plugin;
     let mut label = json!({ "plugin": plugin.id(), "sha256": plugin.digest(), "imports": plugin.imports() });

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::headers::MAX_RESPONSE_BYTES;
-use super::resolve::{CheckedResolver, Lookup};
+use super::resolve::{CheckedResolver, Lookup, Refused};
+use super::{Answers, FetchError};
 use crate::upstreams::tls;
 
 const IDLE: Duration = Duration::from_secs(60);
@@ -23,16 +24,32 @@ pub(super) struct Kind {
 
 pub(super) struct Clients {
     lookup: Arc<dyn Lookup>,
+    /// In place of the network.
+    answers: Option<Arc<dyn Answers>>,
     open: Mutex<HashMap<Kind, reqwest::Client>>,
 }
 
 impl Clients {
     pub(super) fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Clients { lookup, open: Mutex::new(HashMap::new()) }
+        Clients { lookup, answers: None, open: Mutex::default() }
+    }
+
+    /// Nothing is sent: whatever the policy lets pass is answered by these.
+    pub(super) fn scripted(answers: Arc<dyn Answers>) -> Self {
+        Clients { answers: Some(answers), ..Self::new(Arc::new(super::resolve::SystemLookup)) }
+    }
+
+    /// One request that the grant allows, without following redirects.
+    pub(super) async fn execute(&self, kind: Kind, request: reqwest::Request) -> Result<reqwest::Response, FetchError> {
+        if let Some(answers) = &self.answers {
+            return answers.answer(&request);
+        }
+        let client = self.get(kind).map_err(|why| FetchError::Unreachable(format!("no HTTP client: {why:?}")))?;
+        client.execute(request).await.map_err(failure)
     }
 
     /// A failure (no root certificates on this machine) is not remembered: mending it needs no restart.
-    pub(super) fn get(&self, kind: Kind) -> reqwest::Result<reqwest::Client> {
+    fn get(&self, kind: Kind) -> reqwest::Result<reqwest::Client> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = open.get(&kind) {
             return Ok(client.clone());
@@ -62,4 +79,19 @@ impl Clients {
         }
         builder.build()
     }
+}
+
+pub(super) fn failure(error: reqwest::Error) -> FetchError {
+    if Refused::caused(&error) {
+        return FetchError::AddressRefused;
+    }
+    // Without the URL: its query is the plugin's data.
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(why) = cause {
+        text = format!("{text}: {why}");
+        cause = why.source();
+    }
+    FetchError::Unreachable(text)
 }

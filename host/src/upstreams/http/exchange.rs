@@ -6,11 +6,11 @@ use http::{Method, StatusCode};
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::clients::{Clients, Kind};
+use super::clients::{Clients, Kind, failure};
 use super::origin::{check_grant, literal_address, origin, parse_method, same_origin};
 use super::path::Target;
 use super::redact::Redaction;
-use super::resolve::{Refused, check};
+use super::resolve::check;
 use super::{FetchError, FetchRequest, FetchResponse, headers};
 use crate::config::{Credential, UpstreamGrant};
 
@@ -79,9 +79,8 @@ impl<'g> Exchange<'g> {
         if let Some(address) = literal_address(&self.origin) {
             check(address, kind.allow_private).map_err(|_| FetchError::AddressRefused)?;
         }
-        let client = clients.get(kind).map_err(|why| FetchError::Unreachable(format!("no HTTP client: {why:?}")))?;
         for _ in 0..=MAX_REDIRECTS {
-            let response = client.execute(self.request()).await.map_err(failure)?;
+            let response = clients.execute(kind, self.request()).await?;
             match self.redirect(&response)? {
                 Some(next) => self = next,
                 None => return self.receive(response).await,
@@ -196,19 +195,4 @@ fn method_after(method: &Method, status: StatusCode) -> Method {
 
 fn unusable(why: String) -> FetchError {
     FetchError::Unreachable(format!("the grant cannot be used: {why}"))
-}
-
-fn failure(error: reqwest::Error) -> FetchError {
-    if Refused::caused(&error) {
-        return FetchError::AddressRefused;
-    }
-    // Without the URL: its query is the plugin's data.
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(why) = cause {
-        text = format!("{text}: {why}");
-        cause = why.source();
-    }
-    FetchError::Unreachable(text)
 }

@@ -57,6 +57,13 @@ pub enum FetchError {
     Unreachable(String),
 }
 
+/// Answers in place of the network what the grants' policy has let pass, so that a plugin can be tried without its
+/// upstreams. Address checks that need a name's addresses do not take place.
+pub trait Answers: Send + Sync {
+    /// `request` has the URL of the grant, and the headers as they would be sent, the credential included.
+    fn answer(&self, request: &reqwest::Request) -> Result<reqwest::Response, FetchError>;
+}
+
 /// Asks upstreams for plugins. One per process: connections are reused between calls.
 pub struct HttpUpstreams {
     clients: clients::Clients,
@@ -71,6 +78,11 @@ impl HttpUpstreams {
     /// With name answers from elsewhere than the system.
     pub fn with_lookup(lookup: Arc<dyn Lookup>) -> Self {
         HttpUpstreams { clients: clients::Clients::new(lookup) }
+    }
+
+    /// Without a network.
+    pub fn scripted(answers: Arc<dyn Answers>) -> Self {
+        HttpUpstreams { clients: clients::Clients::scripted(answers) }
     }
 
     /// One exchange. Never panics and never waits longer than `request.timeout`.

@@ -1,0 +1,65 @@
+//! `plugin`: for those who write plugins.
+
+mod build;
+mod check;
+mod dev;
+mod new;
+mod target;
+mod test;
+
+use clap::Subcommand;
+use std::process::ExitCode;
+
+use super::out::{self, OutputArgs};
+use crate::config::SettingsArgs;
+use crate::{app, author};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// A small, complete project: one tool, its cases, the grants that it asks for.
+    New(new::Arguments),
+    /// Build the plugin with its language's own tools.
+    Build(build::Arguments),
+    /// Run a plugin's cases in the real sandbox, and say what each used.
+    Test(test::Arguments),
+    /// Serve the bridge with the plugin; every save is built and swapped in.
+    Dev(dev::Arguments),
+    /// Say what a host would say of a component, and what to do about it.
+    Check(check::Arguments),
+}
+
+pub async fn run(settings: SettingsArgs, arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let output = arguments.output;
+    let code = match arguments.command {
+        Command::New(arguments) => return new::run(arguments),
+        Command::Build(arguments) => return build::run(arguments).await,
+        Command::Dev(arguments) => dev::run(settings, arguments).await,
+        Command::Test(arguments) => test::run(settings, arguments, output).await,
+        Command::Check(arguments) => check::run(settings, arguments, output).await,
+    };
+    match code.as_ref().err().and_then(|error| error.downcast_ref::<author::Error>()) {
+        Some(author) => Ok(refused(author)),
+        None => code,
+    }
+}
+
+impl Arguments {
+    /// Does it serve, rather than print and end?
+    pub fn serves(&self) -> bool {
+        matches!(self.command, Command::Dev(_))
+    }
+}
+
+/// A project that cannot be made or built: the sentence on stderr, and 1 when the author's code is what is wrong.
+fn refused(error: &author::Error) -> ExitCode {
+    eprintln!("{}: {}", app::NAME, out::printable(&error.to_string()));
+    ExitCode::from(if error.is_verdict() { out::NO } else { out::REFUSED })
+}

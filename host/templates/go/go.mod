@@ -1,0 +1,3 @@
+module plugin.local/{{ name }}
+
+go 1.24

@@ -1,0 +1,25 @@
+import { READ_ONLY, serve } from './cyberos/tools.js';
+
+const greet = {
+  name: '{{ tool }}',
+  title: 'Greet',
+  description: 'Returns a greeting for the given name. Use it to try the bridge.',
+  annotations: READ_ONLY,
+  input: {
+    type: 'object',
+    properties: { name: { type: 'string', minLength: 1, maxLength: 100, description: 'Who to greet.' } },
+    required: ['name'],
+    additionalProperties: false,
+  },
+  output: {
+    type: 'object',
+    properties: { text: { type: 'string', description: 'The greeting, ready to be shown.' } },
+    required: ['text'],
+    additionalProperties: false,
+  },
+  call({ name }) {
+    return { text: `Hello, ${name}!` };
+  },
+};
+
+export const tools = serve(greet);
