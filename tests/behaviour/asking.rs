@@ -133,8 +133,8 @@ impl Guest {
             cleared_to_append: false,
         };
         let ask = AskTool { name: tool.into(), arguments: arguments.to_string() };
-        let Ended { outcome, fuel } = self.plugin.call(ask, call, &mut Laps::none()).await;
-        Ended { outcome: outcome.map(|result| result.structured.expect("a structured result")), fuel }
+        let Ended { outcome, fuel, memory_bytes } = self.plugin.call(ask, call, &mut Laps::none()).await;
+        Ended { outcome: outcome.map(|result| result.structured.expect("a structured result")), fuel, memory_bytes }
     }
 }
 
