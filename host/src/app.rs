@@ -76,12 +76,7 @@ impl Bridge {
         let stop = CancellationToken::new();
         let updates = Arc::new(Updates::default());
         let services = services(&settings, store.clone(), telemetry.metrics.clone(), updates.clone(), &stop)?;
-        let skills = settings
-            .args
-            .cyberos_root
-            .clone()
-            .unwrap_or_else(|| starter::place(&settings.state_dir))
-            .join("modules/skill");
+        let skills = skills_directory(&settings.args, &settings.state_dir);
         let (cuo, memory) = (services.cuo.clone(), services.memory.clone());
         let scan = settings.args.pagemap_scan == PagemapScanArg::Auto;
         let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")), scan)
@@ -404,7 +399,13 @@ async fn built_in(runtime: &Runtime, skills: &Path) -> Vec<Result<Arc<Plugin>, R
     loaded
 }
 
-fn first_party(id: &str, skills: &Path) -> Grants {
+/// Where the skills are, or will be once the catalogue is unpacked.
+pub fn skills_directory(args: &SettingsArgs, state_dir: &Path) -> PathBuf {
+    args.cyberos_root.clone().unwrap_or_else(|| starter::place(state_dir)).join("modules/skill")
+}
+
+/// What a built-in component may reach: exactly what it needs.
+pub fn first_party(id: &str, skills: &Path) -> Grants {
     let mut grants = Grants::default();
     match id {
         "memory-read-audit" => grants.audit_read = true,

@@ -110,9 +110,41 @@ fn the_page_for_python_is_true() {
     the_page_is_true("python.md");
 }
 
+/// And Go's heap and the WASI adapter, which share a memory, keep out of each other's way.
 #[test]
-fn the_page_for_go_is_true() {
+fn the_page_for_go_is_true_and_the_heap_may_grow() {
     the_page_is_true("go.md");
+
+    // given
+    let author = Author::new();
+    let project = author.project("demo-greet", "go");
+    let source = fs::read_to_string(project.join("tool.go")).unwrap();
+    let greedy = source.replace("import ", "import \"fmt\"\nimport \"os\"\nimport \"bytes\"\nimport ").replace(
+        "\treturn Greeting{",
+        r#"
+	fmt.Fprintln(os.Stderr, "the adapter works before")
+	full := bytes.Repeat([]byte{0xab}, 1<<20)
+	var heap [][]byte
+	for len(heap) < 32 {
+		heap = append(heap, bytes.Clone(full))
+	}
+	for n, block := range heap {
+		fmt.Fprintln(os.Stderr, "and after", n, os.Getenv("NONE"))
+		if !bytes.Equal(block, full) {
+			return Greeting{}, cyberos.Internal("the heap was written over")
+		}
+	}
+	return Greeting{"#,
+    );
+    fs::write(project.join("tool.go"), greedy).unwrap();
+    // when
+    let built = author.bridge(&["plugin", "build", &project.display().to_string()]);
+    assert_eq!(built.status, 0, "{}", built.err);
+    let served = project.join("build").display().to_string();
+    let ran = author.bridge(&["--plugins", &served, "tools", "call", "cyberos.demo.greet", r#"{"name":"Ada"}"#]);
+    // then
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    assert!(ran.out.contains("Hello, Ada!"), "{}", ran.out);
 }
 
 /// And a schema is kept, a second build replaces the first, and a mistake in the code is shown in the compiler's words.
@@ -148,7 +180,7 @@ fn the_page_for_c_is_true_and_the_tool_can_be_changed() {
     let broken = author.bridge(&["plugin", "build", &here]);
     // then: the old component is still there
     assert_eq!(broken.status, 1, "{}", broken.err);
-    assert!(broken.err.contains("tool.c:11") && broken.err.contains("test"), "{}", broken.err);
+    assert!(broken.err.contains("tool.c:12") && broken.err.contains("test"), "{}", broken.err);
     assert_eq!(call("Ada").status, 0);
 }
 

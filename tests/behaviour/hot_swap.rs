@@ -20,7 +20,7 @@ pub const TOOL: &str = "cyberos.test.version";
 
 /// Versions of `guest-swaps`, beside no other guest. The plugin is called `notes`.
 pub fn serving(setup: Setup, version: &str) -> Setup {
-    let setup = setup.guests(&[], "");
+    let setup = setup.unlimited().guests(&[], "");
     put(&setup, "notes.wasm", &component(version));
     setup
 }
@@ -116,6 +116,7 @@ async fn a_broken_version_leaves_the_old_one_serving(setup: Setup) {
     let setup = serving(setup, "one");
     let bridge = setup.start().await;
     let alice = bridge.caller("alice");
+    assert_eq!(version(&alice).await, "one");
     // when
     put(&setup, "notes.wasm", &component("two")[..1_000]);
     let line = bridge.logged("plugin notes: it is not a WebAssembly component").await;
@@ -151,6 +152,7 @@ async fn a_file_that_is_copied_slowly_is_not_served_half(setup: Setup) {
     let setup = serving(setup, "one");
     let bridge = setup.start().await;
     let alice = bridge.caller("alice");
+    assert_eq!(version(&alice).await, "one");
     // when: it is overwritten bit by bit, now faster and now slower than the bridge looks
     let two = component("two");
     let mut file = fs::File::create(plugins(&setup).join("notes.wasm")).unwrap();
@@ -172,6 +174,7 @@ async fn a_version_that_asks_for_more_waits_until_it_is_granted(setup: Setup) {
     let setup = serving(setup, "one");
     let bridge = setup.start().await;
     let alice = bridge.caller("alice");
+    assert_eq!(version(&alice).await, "one");
     // when
     put(&setup, "notes.wasm", &component("asks"));
     let line = bridge.logged("plugin notes: it imports cyberos:plugin/http-fetch").await;
@@ -207,7 +210,7 @@ async fn a_version_that_asks_for_more_waits_until_it_is_granted(setup: Setup) {
 
 #[tokio::test]
 async fn a_swap_takes_less_than_a_second() {
-    let setup = serving(Bridge::http().unlimited(), "one");
+    let setup = serving(Bridge::http(), "one");
     let bridge = setup.start().await;
     let alice = bridge.caller("alice");
     let mut took = vec![];
@@ -316,7 +319,7 @@ async fn a_mounted_config_map_is_followed_through_its_links() {
 #[tokio::test]
 async fn a_link_that_leads_elsewhere_is_followed_and_so_is_what_it_leads_to() {
     // given
-    let setup = serving(Bridge::http().unlimited(), "one");
+    let setup = serving(Bridge::http(), "one");
     let store = setup.home().join("store");
     fs::create_dir(&store).unwrap();
     fs::write(store.join("a.wasm"), component("one")).unwrap();
@@ -340,7 +343,7 @@ async fn a_link_that_leads_elsewhere_is_followed_and_so_is_what_it_leads_to() {
 #[tokio::test]
 async fn a_newcomer_takes_no_name_and_gets_it_when_it_is_free() {
     // given: the newcomer would come first by its name
-    let setup = serving(Bridge::http().unlimited(), "one");
+    let setup = serving(Bridge::http(), "one");
     let bridge = setup.start().await;
     let alice = bridge.caller("alice");
     put(&setup, "aaa.wasm", &component("two"));

@@ -50,7 +50,7 @@ async fn kinds_once_there_are(bridge: &Bridge, count: usize) -> Vec<String> {
 #[tokio::test]
 async fn every_change_leaves_a_row_with_digests_and_who_and_a_start_without_one_leaves_none() {
     // given
-    let setup = serving(Bridge::http().unlimited(), "one");
+    let setup = serving(Bridge::http(), "one");
     let bridge = setup.start().await;
     let alice = bridge.caller("alice");
     // when
@@ -135,7 +135,7 @@ async fn a_bridge_that_starts_with_a_bad_file_serves_the_last_good_version() {
 #[tokio::test]
 async fn rolling_back_returns_to_the_version_before_and_twice_to_the_newer() {
     // given
-    let setup = serving(Bridge::http().unlimited(), "one");
+    let setup = serving(Bridge::http(), "one");
     let bridge = setup.start().await;
     let alice = bridge.caller("alice");
     let (status, _, err) = run(&setup, &["plugins", "rollback", "notes"]);
@@ -187,7 +187,9 @@ async fn rolling_back_returns_to_the_version_before_and_twice_to_the_newer() {
 async fn a_task_runs_on_the_version_that_serves_not_on_the_file_that_may_not() {
     // given
     let setup = Bridge::stdio().misbehaving_guest();
-    setup.start().await.kill().await;
+    let bridge = setup.start().await;
+    bridge.caller("alice").list().await.result();
+    bridge.kill().await;
     fs::remove_file(plugins(&setup).join("guest_misbehaves.wasm")).unwrap();
     put(&setup, "guest_misbehaves.wasm", b"broken");
     let bridge = setup.start().await;

@@ -33,7 +33,7 @@ async fn call_until_over(alice: Caller<'_>, served: &Served) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_swaps_under_eight_callers_lose_no_call_and_leave_nothing_behind() {
     // given
-    let setup = serving(Bridge::http().auth_none().unlimited(), "one");
+    let setup = serving(Bridge::http().auth_none(), "one");
     let bridge = setup.start().await;
     let served = Served::default();
     let versions = [component("one"), component("two")];

@@ -53,8 +53,7 @@ pub fn missing(what: &str, install: &str) -> Error {
 /// Run it to its end. Its standard output comes back; a status other than 0 is an error with what it said.
 pub fn run(mut command: Command, progress: &Progress) -> Result<String> {
     let program = PathBuf::from(command.get_program());
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|e| Error::at(&program)(e))?;
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(Error::at(&program))?;
     let (out, err) = (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is piped"));
     let (said, printed) = std::thread::scope(|scope| {
         let reader = scope.spawn(move || follow(err, progress));
@@ -62,7 +61,7 @@ pub fn run(mut command: Command, progress: &Progress) -> Result<String> {
         let _ = BufReader::new(out).read_to_end(&mut printed);
         (reader.join().unwrap_or_default(), String::from_utf8_lossy(&printed).into_owned())
     });
-    let status = child.wait().map_err(|e| Error::at(&program)(e))?;
+    let status = child.wait().map_err(Error::at(&program))?;
     if status.success() {
         return Ok(printed);
     }

@@ -54,7 +54,7 @@ enum Command {
     Serve,
     /// See and call tools from here, without a client.
     Tools(tools::Arguments),
-    /// The plugins of --plugins: which version serves, what waits, and the way back.
+    /// Plugins: which version serves and what waits, who may do what, and the way back.
     Plugins(plugins::Arguments),
     /// Access tokens of this machine's development issuer.
     Token(token::Arguments),

@@ -117,7 +117,8 @@ fn public_url(text: &str) -> Result<Url, BadSetting> {
     })
 }
 
-fn state_dir(args: &SettingsArgs) -> Result<PathBuf, BadSetting> {
+/// Where this bridge keeps its files.
+pub fn state_dir(args: &SettingsArgs) -> Result<PathBuf, BadSetting> {
     if let Some(directory) = &args.state_dir {
         return std::path::absolute(directory).map_err(|e| BadSetting::new(format!("--state-dir: {e}")));
     }
@@ -136,10 +137,10 @@ fn plugins(args: &SettingsArgs) -> Result<PluginsFile, BadSetting> {
     {
         return Err(BadSetting::new(format!("--plugins: {} is not a directory", directory.display())));
     }
-    let beside = args.plugins.as_ref().map(|d| d.join("plugins.toml")).filter(|p| p.is_file());
-    match args.plugins_file.as_ref().or(beside.as_ref()) {
-        Some(path) => PluginsFile::read(path),
-        None => Ok(PluginsFile::default()),
+    match args.grants_file() {
+        // One that was named must be there.
+        Some(path) if args.plugins_file.is_some() || path.is_file() => PluginsFile::read(&path),
+        _ => Ok(PluginsFile::default()),
     }
 }
 

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Who;
 use super::files;
-use crate::config::{BadSetting, Grants, PluginsFile};
-use crate::upstreams::http::check_grant;
+use crate::config::{BadSetting, Grants, PluginsFile, Policy};
 
 pub struct GrantsFile {
     /// `None`: there is no plugins directory.
@@ -28,7 +27,6 @@ pub struct GrantsFile {
 impl GrantsFile {
     /// `file` is what the settings' loader read from `path`.
     pub fn open(path: Option<PathBuf>, required: bool, file: PluginsFile) -> Result<GrantsFile, BadSetting> {
-        check(&file)?;
         let text = path.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
         let who = path.as_deref().and_then(files::owner);
         let marks = marks(text.as_deref().unwrap_or_default());
@@ -49,7 +47,7 @@ impl GrantsFile {
         }
         let file = match &text {
             // By the one reader of that file, so that a reload means what a start means.
-            Some(_) => PluginsFile::read(&path).and_then(|file| check(&file).map(|()| file)),
+            Some(_) => PluginsFile::read(&path),
             None => Ok(PluginsFile::default()),
         };
         match file {
@@ -75,6 +73,9 @@ impl GrantsFile {
     pub fn of(&self, plugin: &str) -> Grants {
         self.file.grants(plugin)
     }
+    pub fn policy(&self) -> &Policy {
+        &self.file.policy
+    }
     pub fn mark(&self, plugin: &str) -> Option<String> {
         self.marks.get(plugin).cloned()
     }
@@ -88,16 +89,6 @@ impl GrantsFile {
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
-}
-
-fn check(file: &PluginsFile) -> Result<(), BadSetting> {
-    for (plugin, grants) in &file.plugins {
-        for (name, upstream) in &grants.upstreams {
-            check_grant(upstream)
-                .map_err(|why| BadSetting::new(format!("plugins.toml: plugins.{plugin}.upstreams.{name}: {why}")))?;
-        }
-    }
-    Ok(())
 }
 
 fn marks(text: &str) -> BTreeMap<String, String> {
@@ -124,7 +115,7 @@ mod tests {
         std::fs::write(&path, "[plugins.notes]\ncuo = 7\n").unwrap();
         let said = file.read_again().unwrap().unwrap_err();
         // then
-        assert!(said.contains("line 2"), "{said}");
+        assert!(said.contains("plugins.toml:2:7: "), "{said}");
         assert!(file.read_again().is_none());
         assert!(file.of("notes").cuo && file.fault().is_some());
         // and the old text again is as good as a new one

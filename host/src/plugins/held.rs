@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::files::Stamp;
 use super::history::{Record, Waiting};
 use super::{Blocked, BlockedKind, Serving, Standing, Version, Who};
-use crate::config::Grants;
+use crate::config::{Grants, Policy};
 use crate::model::PluginId;
 use crate::runtime::Plugin;
 
@@ -37,10 +37,33 @@ pub struct Held {
     pub seen: Option<String>,
     /// The grants under which it was judged.
     pub grants: Option<Grants>,
+    /// The policy, the signature and the approvals under which it was judged.
+    pub policy: Option<Policy>,
+    pub signature: Option<Stamp>,
+    pub approvals: Option<Stamp>,
     /// A digest of their entry in the file.
     pub mark: Option<String>,
     /// What was written down last.
     pub recorded: Option<Record>,
+    /// For the log, once it is so.
+    pub news: Vec<News>,
+}
+
+pub enum News {
+    Good(String),
+    /// The operator has to agree, or should look.
+    Waits(String),
+    Bad(String),
+}
+
+impl News {
+    pub fn log(self, id: &PluginId) {
+        match self {
+            News::Good(text) => tracing::info!("plugin {id}: {text}"),
+            News::Waits(text) => tracing::warn!("plugin {id}: {text}"),
+            News::Bad(text) => tracing::error!("plugin {id}: {text}"),
+        }
+    }
 }
 
 impl Held {

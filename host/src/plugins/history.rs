@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::signatures::signature_path;
 use super::{Version, files};
 use crate::config::Settings;
 use crate::model::PluginId;
@@ -45,6 +46,14 @@ pub struct Waiting {
     pub word: String,
 }
 
+/// What writing a record down changed.
+#[derive(Debug)]
+pub struct Written {
+    pub before: Record,
+    /// The digests of versions that are not kept any more.
+    pub forgotten: Vec<String>,
+}
+
 impl History {
     /// Nothing is created or changed until something is kept.
     pub fn of(state_dir: &Path, directory: &Path) -> History {
@@ -55,7 +64,12 @@ impl History {
 
     /// `None`: it never served from this directory.
     pub fn record(&self, id: &PluginId) -> Option<Record> {
-        let text = fs::read(self.place(id).join(&self.record)).ok()?;
+        let place = self.place(id);
+        if place.exists() && !is_ours(&place) {
+            tracing::warn!(directory = %place.display(), "it must be a directory of our own with mode 0700, and is not used");
+            return None;
+        }
+        let text = fs::read(place.join(&self.record)).ok()?;
         match serde_json::from_slice(&text) {
             Ok(record) => Some(record),
             Err(error) => {
@@ -82,13 +96,24 @@ impl History {
         Some(wasm)
     }
 
+    /// Where that component is, or would be. Its signature stands beside it.
+    pub fn path_of(&self, id: &PluginId, digest: &str) -> PathBuf {
+        self.place(id).join(format!("{digest}.wasm"))
+    }
+
     /// Keep what serves from this file, unless it is kept or the file has changed since.
     pub fn keep_file(&self, id: &PluginId, wanted: &str, path: &Path) -> io::Result<()> {
         if self.place(id).join(format!("{wanted}.wasm")).exists() {
             return Ok(());
         }
         match files::read(path) {
-            Ok(bytes) if bytes.digest == wanted => self.keep(id, wanted, &bytes.wasm),
+            Ok(bytes) if bytes.digest == wanted => {
+                // It is held against the keys again whenever it is used.
+                if let Ok(signature) = fs::read(signature_path(path)) {
+                    self.write(id, &signature_path(&self.path_of(id, wanted)), &signature)?;
+                }
+                self.keep(id, wanted, &bytes.wasm)
+            }
             Ok(_) => Err(io::Error::other("the file has changed meanwhile")),
             Err(blocked) => Err(io::Error::other(blocked.reason)),
         }
@@ -102,9 +127,9 @@ impl History {
         }
     }
 
-    /// Write the record, and answer with the one before. `None`: it says so already, another bridge or an earlier start
-    /// has recorded this. Versions that no record names any more are let go.
-    pub fn write_down(&self, id: &PluginId, record: &Record) -> io::Result<Option<Record>> {
+    /// Write the record. `None`: it says so already, another bridge or an earlier start has recorded this. Versions that
+    /// no record names any more are let go.
+    pub fn write_down(&self, id: &PluginId, record: &Record) -> io::Result<Option<Written>> {
         private(&self.root)?;
         let lock =
             OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.root.join("lock"))?;
@@ -115,11 +140,11 @@ impl History {
         }
         let text = serde_json::to_vec(record).expect("a record is JSON");
         self.write(id, &self.place(id).join(&self.record), &text)?;
-        self.forget_unnamed(id);
-        Ok(Some(before.unwrap_or_default()))
+        Ok(Some(Written { before: before.unwrap_or_default(), forgotten: self.forget_unnamed(id) }))
     }
 
-    fn forget_unnamed(&self, id: &PluginId) {
+    fn forget_unnamed(&self, id: &PluginId) -> Vec<String> {
+        let mut forgotten = vec![];
         let paths: Vec<PathBuf> =
             fs::read_dir(self.place(id)).map(|all| all.flatten().map(|e| e.path()).collect()).unwrap_or_default();
         let has = |path: &Path, extension: &str| path.extension().is_some_and(|e| e == extension);
@@ -133,8 +158,11 @@ impl History {
             let kept = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             if !named.iter().any(|name| name == kept) {
                 let _ = fs::remove_file(path);
+                forgotten.push(kept.to_owned());
+                let _ = fs::remove_file(signature_path(path));
             }
         }
+        forgotten
     }
 
     fn place(&self, id: &PluginId) -> PathBuf {
@@ -153,7 +181,17 @@ impl History {
 }
 
 fn private(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    match is_ours(directory) {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("{} must be ours, with mode 0700", directory.display()))),
+    }
+}
+
+/// What is kept here may come to serve, so nobody else may have put it here.
+fn is_ours(directory: &Path) -> bool {
+    let ours = |meta: fs::Metadata| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(directory).is_ok_and(|meta| meta.mode() & 0o077 == 0 && ours(meta))
 }
 
 /// What [`roll_back`] did.
@@ -190,6 +228,16 @@ pub fn roll_back(settings: &Settings, name: &str) -> anyhow::Result<RolledBack> 
     let wasm = history
         .component(&id, &to.digest)
         .with_context(|| format!("version {} of plugin {id} is not kept any more", &to.digest[..12]))?;
+    // The signature first: the version that serves is not held against another one's.
+    let signature = signature_path(&file);
+    match fs::read(signature_path(&history.path_of(&id, &to.digest))) {
+        Ok(kept) => put(directory, &signature, &kept),
+        Err(_) => fs::remove_file(&signature).or_else(|why| match why.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(why),
+        }),
+    }
+    .with_context(|| format!("{} cannot be written", signature.display()))?;
     put(directory, &file, &wasm).with_context(|| format!("{} cannot be written", file.display()))?;
     Ok(RolledBack { to: to.digest.clone(), id, from, file })
 }
@@ -225,7 +273,8 @@ mod tests {
         for wasm in components {
             history.keep(&id, &digest(wasm), wasm).unwrap();
             record = Record { previous: record.serving, serving: Some(version(wasm)), ..Record::default() };
-            assert!(history.write_down(&id, &record).unwrap().is_some());
+            let forgotten = history.write_down(&id, &record).unwrap().expect("it is new").forgotten;
+            assert_eq!(forgotten.len(), usize::from(wasm == b"three"));
         }
         // then
         assert!(history.write_down(&id, &record).unwrap().is_none(), "it is written already");

@@ -3,19 +3,29 @@
 //!
 //! One look after the other (`set`) compares files and grants with what serves; a candidate passes every check
 //! (`admission`) before anything is put into the catalogue; `watch` says when to look, `history` keeps what served last
-//! and before. Knows no transport and no wire: who has to hear of a change is told through a callback. Source: design
+//! and before. What is demanded of every candidate is in `signatures` and `approvals`; `edit` changes the file of grants,
+//! for commands alone. Knows no transport and no wire: who has to hear of a change is told through a callback. Source: design
 //! section 4; docs/decisions/0022-hot-swap.md.
 
 mod admission;
-mod files;
+pub mod approvals;
+pub mod edit;
+pub mod files;
 mod grants;
 mod held;
 mod history;
+pub mod interface;
+mod lock;
+pub mod provenance;
 mod set;
+pub mod signatures;
+pub mod surface;
 mod watch;
 
 pub use admission::{Candidate, MAX_COMPONENT_BYTES};
+pub use approvals::{Approvals, Compared};
 pub use history::{RolledBack, roll_back};
+pub use provenance::Provenance;
 pub use set::{Charge, PluginSet, SetParts};
 
 use serde::{Deserialize, Serialize};

@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::admission::{Candidate, Desk};
 use super::files::{self, Found};
 use super::grants::GrantsFile;
-use super::held::{self, Held};
+use super::held::{self, Held, News};
 use super::history::History;
-use super::{Blocked, BlockedKind, Serving, Standing, Version, watch};
+use super::{Approvals, Blocked, BlockedKind, Serving, Standing, Version, signatures, watch};
 use crate::broker::{AuditLog, Catalog, Checked, Lists};
 use crate::config::{Grants, Settings, WatchArg};
 use crate::model::PluginId;
@@ -56,6 +56,7 @@ struct State {
     directory: Option<PathBuf>,
     history: Option<History>,
     grants: GrantsFile,
+    approvals: Approvals,
     held: BTreeMap<PluginId, Held>,
     /// Files whose names are no plugin's.
     misnamed: Vec<Standing>,
@@ -117,6 +118,7 @@ impl PluginSet {
                 history: directory.as_deref().map(|directory| History::of(&settings.state_dir, directory)),
                 directory,
                 grants,
+                approvals: Approvals::open(&settings.state_dir.join("plugins")),
                 held: BTreeMap::new(),
                 misnamed: vec![],
                 fault: None,
@@ -125,6 +127,7 @@ impl PluginSet {
             shown: Arc::default(),
             metrics,
         });
+        set.announce_tools();
         let shown = set.shown.clone();
         set.metrics.watch_plugins(move || shown.load().count());
         set.look(Instant::now()).await;
@@ -188,7 +191,9 @@ impl PluginSet {
     pub(super) async fn places(&self) -> watch::Places {
         let state = self.state.lock().await;
         let wasm = state.held.values().map(|held| held.path.as_path());
-        watch::Places::of(state.directory.as_deref(), state.grants.path().into_iter().chain(wasm))
+        let approved = state.approvals.path();
+        let files = state.grants.path().into_iter().chain([approved.as_path()]).chain(wasm);
+        watch::Places::of(state.directory.as_deref(), files)
     }
 
     /// Bring everything up to date. `noticed`: when something was said to have changed. True: something is still being
@@ -276,6 +281,7 @@ impl PluginSet {
         let mut held = state.held.remove(id).unwrap_or_else(remembered);
         let before = held.now.as_ref().map(|now| now.digest.clone());
         let judged = self.judge_held(state, id, path, &mut held, grants, freed).await;
+        let news = std::mem::take(&mut held.news);
         let (outcome, checked) = match judged {
             None => (Judged::AsBefore, None),
             Some(Err(Unfinished)) => (Judged::Unfinished, None),
@@ -286,6 +292,9 @@ impl PluginSet {
         state.held.insert(id.clone(), held);
         if matches!(outcome, Judged::Changed) {
             self.serve(state, checked.as_ref());
+            self.show(state);
+            // What the log says has happened, has happened.
+            news.into_iter().for_each(|news| news.log(id));
             if newer && state.charge.is_some() {
                 self.metrics.plugin_swapped(before.is_some(), noticed.elapsed());
             }
@@ -304,8 +313,17 @@ impl PluginSet {
         grants: Grants,
         freed: bool,
     ) -> Option<Result<Option<Checked>, Unfinished>> {
-        let regranted = held.grants.as_ref() != Some(&grants);
-        let again = regranted || freed && held.blocked.as_ref().is_some_and(|blocked| blocked.word == "name_taken");
+        let policy = state.grants.policy();
+        let regranted = held.grants.as_ref() != Some(&grants) || held.policy.as_ref() != Some(policy);
+        // What would lift the block that it is under. What serves is left alone: its next version's signature may come first.
+        let signature = files::stamp(&signatures::signature_path(path)).ok();
+        let approvals = files::stamp(&state.approvals.path()).ok();
+        let lifted = held.blocked.as_ref().is_some_and(|blocked| match blocked.word {
+            "name_taken" => freed,
+            "changed" => held.approvals != approvals,
+            word => signatures::WORDS.contains(&word) && held.signature != signature,
+        });
+        let again = regranted || lifted;
         held.path = path.to_owned();
         let stamp = files::stamp(path).ok();
         if stamp.is_some() && stamp == held.stamp && !again {
@@ -321,6 +339,8 @@ impl PluginSet {
         .await;
         held.stamp = stamp.filter(|stamp| !stamp.is_blurred());
         held.grants = Some(grants.clone());
+        held.policy = Some(policy.clone());
+        (held.signature, held.approvals) = (signature, approvals);
         let judged = match read {
             Err(blocked) if held.blocked.as_ref() == Some(&blocked) && !again => return None,
             Err(blocked) => {
@@ -341,8 +361,9 @@ impl PluginSet {
                     return Some(Ok(None));
                 }
                 let (wasm, digest, who) = (bytes.wasm, bytes.digest, Some(bytes.who));
-                let candidate = Candidate { id: id.clone(), path: path.to_owned(), wasm, digest, who, kept: false };
-                self.admit(&candidate, &grants).await.map(|checked| (checked, candidate))
+                let (path, signed) = (path.to_owned(), path.to_owned());
+                let candidate = Candidate { id: id.clone(), path, wasm, digest, signed, who, kept: false };
+                self.admit(state, &candidate, &grants).await.map(|checked| (checked, candidate))
             }
         };
         match judged {
@@ -352,13 +373,15 @@ impl PluginSet {
                 Some(Ok(Some(checked)))
             }
             Err(blocked) => {
-                self.say(id, held, &blocked);
+                let new = self.say(held, &blocked);
                 held.blocked = Some(blocked);
                 // What serves goes on, but never with more than is granted now.
-                if held.plugin.is_some() && !regranted {
-                    return Some(Ok(None));
+                let serves = held.plugin.is_some();
+                if serves && !regranted {
+                    return new.then_some(Ok(None));
                 }
-                Some(Ok(self.fall_back(state, id, held, &grants).await))
+                let kept = self.fall_back(state, id, held, &grants).await;
+                (new || serves || kept.is_some()).then_some(Ok(kept))
             }
         }
     }
@@ -367,57 +390,63 @@ impl PluginSet {
     async fn fall_back(&self, state: &State, id: &PluginId, held: &mut Held, grants: &Grants) -> Option<Checked> {
         held.plugin = None;
         let digest = held.now.as_ref().map(|now| now.digest.clone()).filter(|now| held.seen.as_ref() != Some(now))?;
-        let wasm = state.history.as_ref()?.component(id, &digest)?;
+        let history = state.history.as_ref()?;
+        let (wasm, signed) = (history.component(id, &digest)?, history.path_of(id, &digest));
         let who = held.now.as_ref().and_then(|now| now.who.clone());
-        let candidate = Candidate { id: id.clone(), path: held.path.clone(), wasm, digest, who, kept: true };
-        match self.admit(&candidate, grants).await {
+        let candidate = Candidate { id: id.clone(), path: held.path.clone(), wasm, digest, signed, who, kept: true };
+        match self.admit(state, &candidate, grants).await {
             Ok(checked) => {
                 self.take(held, &checked, candidate);
                 Some(checked)
             }
             Err(blocked) => {
-                tracing::error!("plugin {id}: the version that served last may not serve either: {}", blocked.reason);
+                held.news
+                    .push(News::Bad(format!("the version that served last may not serve either: {}", blocked.reason)));
                 None
             }
         }
     }
 
-    async fn admit(&self, candidate: &Candidate, grants: &Grants) -> Result<Checked, Blocked> {
+    async fn admit(&self, state: &State, candidate: &Candidate, grants: &Grants) -> Result<Checked, Blocked> {
         if self.built_in_standings.iter().any(|standing| standing.id == candidate.id.as_str()) {
             let reason = format!("{} is a built-in plugin's name: rename the file", candidate.id);
             return Err(Blocked { digest: Some(candidate.digest.clone()), ..Blocked::refused("bad_name", reason) });
         }
-        Desk { runtime: &self.runtime, catalog: &self.catalog, grants }.admit(candidate).await
+        let (policy, approvals) = (state.grants.policy(), &state.approvals);
+        Desk { runtime: &self.runtime, catalog: &self.catalog, grants, policy, approvals }.admit(candidate).await
     }
 
     fn take(&self, held: &mut Held, checked: &Checked, candidate: Candidate) {
-        let (id, digest) = (&candidate.id, &candidate.digest[..12]);
-        match (&held.plugin, candidate.kept) {
-            (_, true) => tracing::warn!("plugin {id}: the version that served last, {digest}, goes on serving"),
-            (Some(old), false) => tracing::info!("plugin {id}: {digest} serves in place of {}", old.version()),
-            (None, false) => tracing::info!("plugin {id}: {digest} serves"),
-        }
-        self.metrics.plugin_loaded(id.as_str());
+        let digest = &candidate.digest[..12];
+        held.news.push(match (&held.plugin, candidate.kept) {
+            (_, true) => News::Waits(format!("the version that served last, {digest}, goes on serving")),
+            (Some(old), false) => News::Good(format!("{digest} serves in place of {}", old.version())),
+            (None, false) => News::Good(format!("{digest} serves")),
+        });
+        self.metrics.plugin_loaded(candidate.id.as_str());
         held.advance(&candidate.digest, candidate.who);
         held.plugin = Some(checked.plugin().clone());
         held.kept = candidate.kept;
     }
 
-    fn say(&self, id: &PluginId, held: &Held, blocked: &Blocked) {
+    /// False: it was said before.
+    fn say(&self, held: &mut Held, blocked: &Blocked) -> bool {
         if held.blocked.as_ref() == Some(blocked) {
-            return;
+            return false;
         }
-        match blocked.kind {
-            BlockedKind::Refused => tracing::error!("plugin {id}: {}", blocked.reason),
-            BlockedKind::Quarantined => tracing::warn!("plugin {id}: {}", blocked.reason),
-        }
+        held.news.push(match blocked.kind {
+            BlockedKind::Refused => News::Bad(blocked.reason.clone()),
+            BlockedKind::Quarantined => News::Waits(blocked.reason.clone()),
+        });
         self.metrics.plugin_rejected(blocked.word);
+        true
     }
 
     async fn remove(&self, state: &mut State, id: &PluginId, directory: &Path) {
         let held = state.held.remove(id).expect("it was held");
-        tracing::info!("plugin {id}: its file is gone, so it serves no more");
         self.serve(state, None);
+        self.show(state);
+        tracing::info!("plugin {id}: its file is gone, so it serves no more");
         self.write_down_removal(state, id, held, directory).await;
     }
 
@@ -430,6 +459,10 @@ impl PluginSet {
             None => self.catalog.replace(plugins),
         };
         debug_assert!(rejected.is_empty(), "what is held was checked: {rejected:?}");
+        self.announce_tools();
+    }
+
+    fn announce_tools(&self) {
         let entries = self.catalog.all();
         self.metrics.know_tools(entries.iter().map(|e| (e.tool.name.as_str(), e.plugin.id().as_str())));
     }
@@ -480,10 +513,17 @@ impl PluginSet {
             }
             history.write_down(&written_of, &written)
         });
-        let before = written.await.unwrap_or_else(|error| {
-            tracing::warn!(plugin = %id, %error, "what serves could not be written down");
-            Some(held.recorded.clone().unwrap_or_default())
-        });
+        let before = match written.await {
+            Ok(None) => None,
+            Ok(Some(written)) => {
+                written.forgotten.iter().for_each(|digest| self.runtime.forget_compiled(digest));
+                Some(written.before)
+            }
+            Err(error) => {
+                tracing::warn!(plugin = %id, %error, "what serves could not be written down");
+                Some(held.recorded.clone().unwrap_or_default())
+            }
+        };
         held.recorded = Some(record.clone());
         let Some(before) = before else { return };
         let kind = held.blocked.as_ref().map(|blocked| blocked.kind);
@@ -495,11 +535,15 @@ impl PluginSet {
     async fn write_down_removal(&self, state: &mut State, id: &PluginId, held: Held, directory: &Path) {
         let (Some(history), Some(charge)) = (&state.history, &state.charge) else { return };
         let record = held.record_of_removed();
-        let before = history.write_down(id, &record).unwrap_or_else(|error| {
-            tracing::warn!(plugin = %id, %error, "a removal could not be written down");
-            held.recorded.clone()
-        });
-        let Some(before) = before else { return };
+        let (history, written_of, written) = (history.clone(), id.clone(), record.clone());
+        let before = match blocking(move || history.write_down(&written_of, &written)).await {
+            Ok(None) => return,
+            Ok(Some(written)) => written.before,
+            Err(error) => {
+                tracing::warn!(plugin = %id, %error, "a removal could not be written down");
+                held.recorded.unwrap_or_default()
+            }
+        };
         for (kind, body) in held::rows(id, &before, &record, None, (files::owner(directory).as_ref(), None)) {
             charge.audit.note(kind, body).await;
         }

@@ -123,14 +123,14 @@ pub async fn run(set: Arc<PluginSet>, how: WatchArg, stop: CancellationToken) {
 }
 
 struct Eye {
-    /// `None`: a clock, because the kernel does not tell.
+    /// `None`: the kernel does not tell.
     watcher: Option<RecommendedWatcher>,
     /// What is watched, with what it is: one of the same name that was made anew is another.
     watched: BTreeMap<PathBuf, (u64, u64)>,
     places: Arc<ArcSwap<Places>>,
     changed: Arc<Notify>,
-    /// So that what cannot be watched is said once.
-    said: bool,
+    /// A clock as well: the kernel does not tell of everything.
+    polls: bool,
 }
 
 impl Eye {
@@ -149,7 +149,7 @@ impl Eye {
             )
             .ok()
         });
-        Eye { watcher, watched: BTreeMap::new(), places, changed, said: false }
+        Eye { polls: watcher.is_none(), watcher, watched: BTreeMap::new(), places, changed }
     }
 
     /// True when something is watched that was not before.
@@ -179,11 +179,10 @@ impl Eye {
             }
         }
         self.watched = wanted;
-        if let Some(error) = failed {
-            if !std::mem::replace(&mut self.said, true) {
-                tracing::warn!(%error, "plugins are looked for every second: a directory cannot be watched");
-            }
-            self.watcher = None;
+        if let Some(error) = failed
+            && !std::mem::replace(&mut self.polls, true)
+        {
+            tracing::warn!(%error, "plugins are looked for every second as well: a directory cannot be watched");
         }
         added
     }
@@ -191,12 +190,13 @@ impl Eye {
     /// When something was noticed, once it has been quiet for a moment.
     async fn notice(&mut self, again: bool) -> Instant {
         let asked = Instant::now();
-        match (&self.watcher, again) {
-            (_, true) => tokio::time::sleep(QUIET).await,
-            (Some(_), false) => self.changed.notified().await,
-            (None, false) => {
-                tokio::time::sleep(POLL).await;
-                return asked;
+        match (again, self.polls) {
+            (true, _) => tokio::time::sleep(QUIET).await,
+            (false, false) => self.changed.notified().await,
+            (false, true) => {
+                if tokio::time::timeout(POLL, self.changed.notified()).await.is_err() {
+                    return asked;
+                }
             }
         }
         let noticed = Instant::now();

@@ -122,6 +122,13 @@ impl Runtime {
         .unwrap_or_else(|panic| Err(wasmtime::Error::msg(format!("the compiler panicked: {panic}"))))
     }
 
+    /// A version that will not come back: its compiled code is not kept for a next start.
+    pub fn forget_compiled(&self, wasm_digest: &str) {
+        if let Some(cache) = &self.cache {
+            cache.forget(wasm_digest);
+        }
+    }
+
     fn engine(&self) -> &Engine {
         &self.engine
     }

@@ -278,17 +278,8 @@ fn check_imports(engine: &Engine, component: &Component, grants: &Grants) -> Res
     for (name, _item) in component.component_type().imports(engine) {
         let interface = name.to_string();
         let Some(own) = own_interface(&interface)? else { continue };
-        let granted = match own {
-            "types" | "call-context" | "progress" | "log" => true,
-            "config" => !grants.config.is_empty(),
-            "http-fetch" => !grants.upstreams.is_empty(),
-            "spawn-cuo" => grants.cuo,
-            "audit-append" => grants.audit_append,
-            "audit-read" => grants.audit_read,
-            "elicit" => grants.elicit,
-            "sample" => grants.sample,
-            "resource-updates" => may_say_updated(engine, component, grants),
-            _ => return Err(Why::NotOffered { interface: interface.clone() }),
+        let Some(granted) = grants.allow_import(own, exported(engine, component)("resources")) else {
+            return Err(Why::NotOffered { interface: interface.clone() });
         };
         if !granted {
             let grant = imports::missing_grant(own).expect("every interface that can be refused names its grant");

@@ -78,10 +78,10 @@ pub struct Metrics {
     host_call_denials: Counter<u64>,
     plugins_loaded: Counter<u64>,
     plugins_rejected: Counter<u64>,
-    plugin_rests: Counter<u64>,
     plugins_swapped: Counter<u64>,
     plugins_swap_duration: Histogram<f64>,
     grants_reloaded: Counter<u64>,
+    plugin_rests: Counter<u64>,
     http_requests: Counter<u64>,
 }
 
@@ -152,11 +152,6 @@ impl Metrics {
             rate_limited: count("cyberos.bridge.rate_limited", "{request}", "Requests refused by a rate limit."),
             host_call_denials: count("cyberos.bridge.host_call.denials", "{call}", "Host calls refused by policy."),
             plugins_loaded: count("cyberos.bridge.plugins.loaded", "{plugin}", "Plugins loaded, swaps included."),
-            plugin_rests: count(
-                "cyberos.bridge.plugins.rests",
-                "{rest}",
-                "Times that a failing plugin was given a rest.",
-            ),
             plugins_rejected: count(
                 "cyberos.bridge.plugins.rejected",
                 "{plugin}",
@@ -169,6 +164,11 @@ impl Metrics {
                 SWAP_SECONDS,
             ),
             grants_reloaded: count("cyberos.bridge.plugins.grants.reloaded", "{reload}", "Reloads of plugins.toml."),
+            plugin_rests: count(
+                "cyberos.bridge.plugins.rests",
+                "{rest}",
+                "Times that a failing plugin was given a rest.",
+            ),
             http_requests: count("cyberos.bridge.http.requests", "{request}", "HTTP requests, by route and status."),
             _provider: provider.clone(),
             meter,
@@ -289,11 +289,6 @@ impl Metrics {
         self.plugins_rejected.add(1, &[KeyValue::new("why", why)]);
     }
 
-    /// A plugin failed so often in a row that its calls are refused for a while.
-    pub fn plugin_rests(&self, plugin: &str) {
-        self.plugin_rests.add(1, &[KeyValue::new("plugin", plugin.to_owned())]);
-    }
-
     /// A new version serves, so long after the change of its file was noticed; in place of another one, or as the first.
     pub fn plugin_swapped(&self, in_place: bool, took: Duration) {
         self.plugins_swapped.add(u64::from(in_place), &[]);
@@ -315,6 +310,11 @@ impl Metrics {
                 states().into_iter().for_each(|(state, number)| gauge.observe(number, &[KeyValue::new("state", state)]))
             })
             .build();
+    }
+
+    /// A plugin failed so often in a row that its calls are refused for a while.
+    pub fn plugin_rests(&self, plugin: &str) {
+        self.plugin_rests.add(1, &[KeyValue::new("plugin", plugin.to_owned())]);
     }
 
     /// `route` is the matched pattern (`/mcp`), never the path that was asked for.
