@@ -28,6 +28,7 @@ test: plugins guests ## All tests, with a Postgres of their own
 	scripts/need-postgres
 	scripts/need-clients
 	scripts/need-authors
+	scripts/need-registry
 	CARGO="$(CARGO)" tests/with-postgres scripts/run-tests
 
 conformance: build guests ## The official conformance suite alone

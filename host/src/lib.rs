@@ -6,6 +6,7 @@
 
 pub mod app;
 pub mod auth;
+pub mod author;
 pub mod broker;
 pub mod cli;
 pub mod config;

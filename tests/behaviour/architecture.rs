@@ -11,7 +11,7 @@ const RANKS: [&[&str]; 7] = [
     &["auth", "runtime"],
     &["broker"],
     &["protocol"],
-    &["transport"],
+    &["author", "transport"],
     &["app", "cli"],
 ];
 

@@ -34,6 +34,7 @@ mod questions;
 mod races;
 mod rate_limits;
 mod refused_components;
+mod registry;
 mod replicas;
 mod scopes;
 mod sdk_clients;

@@ -10,6 +10,7 @@ mod doctor;
 mod memory;
 mod out;
 mod pipes;
+mod plugin;
 mod progress;
 mod serve;
 mod session;
@@ -52,6 +53,8 @@ enum Command {
     Serve,
     /// See and call tools from here, without a client.
     Tools(tools::Arguments),
+    /// Write, publish and take plugins.
+    Plugin(plugin::Arguments),
     /// Access tokens of this machine's development issuer.
     Token(token::Arguments),
     /// Agree to one call of a destructive tool.
@@ -111,6 +114,7 @@ impl Cli {
         match command {
             Command::Serve => serve::run(settings).await,
             Command::Tools(arguments) => tools::run(settings, arguments).await,
+            Command::Plugin(arguments) => plugin::run(settings, arguments).await,
             Command::Token(arguments) => token::run(settings, arguments).await,
             Command::Confirm(arguments) => confirm::run(settings, arguments).await,
             Command::Tasks(arguments) => tasks::run(settings, arguments).await,

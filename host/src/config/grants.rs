@@ -34,6 +34,10 @@ pub struct Grants {
     pub config: BTreeMap<String, String>,
     /// Tools and prompts may have names outside `cyberos.<module>.<verb>`.
     pub any_tool_name: bool,
+    /// The one component that may be served under this id, as `sha256:` and 64 hex digits of the file.
+    pub digest: Option<String>,
+    /// Where the component came from. Shown, never fetched.
+    pub source: Option<String>,
     pub limits: Limits,
 }
 

@@ -12,4 +12,4 @@ pub use args::{AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, Settin
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
 pub use plugins_file::PluginsFile;
 pub use rate_limits::{BucketRate, Rate, RateSetting, WindowRate};
-pub use settings::{BadSetting, Settings, StoreSettings};
+pub use settings::{BadSetting, Settings, StoreSettings, read_environment};

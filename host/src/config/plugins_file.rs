@@ -58,6 +58,13 @@ impl Grants {
                 return Err(format!("directories: {} is not a directory", directory.host_path.display()));
             }
         }
+        if let Some(digest) = &self.digest {
+            let hex =
+                |digits: &str| digits.len() == 64 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            if !digest.strip_prefix("sha256:").is_some_and(hex) {
+                return Err(format!("digest: {digest:?} is not sha256: and 64 lower-case hex digits"));
+            }
+        }
         let limits = &self.limits;
         let (max_memory, max_tables) =
             (crate::config::settings::MAX_MEMORY_BYTES, crate::config::settings::MAX_TABLE_ELEMENTS);

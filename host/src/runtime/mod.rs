@@ -23,6 +23,7 @@ pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
 pub use call::{Ended, PluginCall};
 pub use embedded::Embedded;
 pub use engine::{MAX_CALLS, has_pagemap_scan};
+pub use imports::missing_grant;
 pub use plugin::{Plugin, Rejected, Why};
 
 use std::path::Path;
