@@ -52,8 +52,9 @@ bench: plugins guests ## The figures of the design, as ratios within one run
 	$(CARGO) build --release --bins
 	scripts/bench
 
-release: plugins ## The binary that is shipped
-	$(CARGO) build --profile dist --bins
+release: plugins ## The binary that is shipped: static, with a bill of materials and checksums, in target/dist-out
+	scripts/need-musl
+	CARGO="$(CARGO)" scripts/release
 
 clean:
 	$(CARGO) clean

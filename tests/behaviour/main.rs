@@ -35,6 +35,7 @@ mod races;
 mod rate_limits;
 mod refused_components;
 mod registry;
+mod release;
 mod replicas;
 mod scopes;
 mod sdk_clients;

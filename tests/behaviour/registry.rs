@@ -420,8 +420,12 @@ fn adding_grants_nothing_and_says_what_is_asked_for() {
     assert!(!shell.pins().contains("cuo"), "{}", shell.pins());
     let to = shell.plugins().display().to_string();
     let page = shell.run(&["add", &asks, "--to", &to]);
-    for text in ["Nothing was granted", "cuo = true", "plugins grant asks-ungranted", "plugins inspect asks-ungranted"]
-    {
+    for text in [
+        "Nothing was granted",
+        "cuo = true",
+        "plugins inspect asks-ungranted",
+        "plugins grant asks-ungranted --import cuo",
+    ] {
         assert!(page.out.contains(text), "{text:?} is not in\n{}", page.out);
     }
     // and what was granted is not asked for again

@@ -130,6 +130,11 @@ pub async fn add(request: Request) -> Result<Added, AddError> {
     Ok(Added { name, file, bytes: wasm.len(), digest: actual, source, signed, before, component, missing })
 }
 
+/// The field of a plugin's entry that a line such as `cuo = true` sets.
+pub fn field(grant: &str) -> &str {
+    grant.split([' ', '.', '=']).next().unwrap_or_default()
+}
+
 /// `NAME.wasm.minisig`, beside the component.
 pub(super) fn signature_path(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();

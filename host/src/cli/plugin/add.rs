@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use super::login::LoginArgs;
 use crate::app;
-use crate::author::add::{Added, Request, add};
+use crate::author::add::{Added, Request, add, field};
 use crate::author::is_digest;
 use crate::author::source::Source;
 use crate::cli::out::{self, OutputArgs};
@@ -109,8 +109,18 @@ fn page(added: &Added, commands: &[String]) -> String {
 fn commands(to: &Path, added: &Added) -> Vec<String> {
     let bridge = format!("{} --plugins {} plugins", app::NAME, shell_word(&to.display().to_string()));
     let mut commands = vec![format!("{bridge} inspect {}", added.name)];
-    commands
-        .extend(added.missing.iter().map(|(_, grant)| format!("{bridge} grant {} {}", added.name, shell_word(grant))));
+    for (_, grant) in &added.missing {
+        // What is in capitals only the operator knows.
+        let flags = match field(grant) {
+            "upstreams" => "--upstream NAME=URL --path PATTERN".to_owned(),
+            "config" => "--set NAME=VALUE".to_owned(),
+            switch => format!("--import {}", switch.replace('_', "-")),
+        };
+        let command = format!("{bridge} grant {} {flags}", added.name);
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
     commands
 }
 
