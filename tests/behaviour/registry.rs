@@ -431,6 +431,9 @@ fn adding_grants_nothing_and_says_what_is_asked_for() {
     // and what was granted is not asked for again
     fs::write(shell.plugins().join("plugins.toml"), format!("{}cuo = true\n", shell.pins())).unwrap();
     assert_eq!(shell.add(&asks, &[])["missing_grants"], json!([]));
+    // and what no operator can grant is named as such
+    let unknown = shell.add(&built("examples/imports_unknown").display().to_string(), &[]);
+    assert_eq!(unknown["not_offered"], json!(["test:vault/vault@1.0.0"]));
 }
 
 /// Answers every request with these bytes and hangs up.

@@ -84,6 +84,12 @@ impl Component {
         }
     }
 
+    /// Imports of packages that are neither this host's nor WASI's.
+    pub fn foreign(&self) -> Vec<&str> {
+        let known = |import: &&str| import.starts_with("cyberos:plugin/") || import.starts_with("wasi:");
+        self.imports.iter().map(String::as_str).filter(|import| !known(import)).collect()
+    }
+
     /// Each import that the host gives only to those who are granted it, with the line of `plugins.toml` that grants it.
     pub fn asks(&self) -> Vec<(String, &'static str)> {
         let grant = |import: &String| {

@@ -7,7 +7,7 @@ mod publish;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-use super::out::OutputArgs;
+use super::out::{self, OutputArgs};
 use crate::config::SettingsArgs;
 
 #[derive(clap::Args)]
@@ -32,4 +32,9 @@ pub async fn run(settings: SettingsArgs, arguments: Arguments) -> anyhow::Result
         Command::Publish(publish) => publish::run(publish, output).await,
         Command::Add(add) => add::run(settings, add, output).await,
     }
+}
+
+/// Registries and manifests have their say in these errors, and must not steer a terminal.
+fn said(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow::anyhow!(out::printable(&error.to_string()))
 }

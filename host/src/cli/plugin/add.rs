@@ -66,7 +66,8 @@ pub async fn run(settings: SettingsArgs, arguments: Arguments, output: OutputArg
         login,
         progress: bar.sink(),
     })
-    .await?;
+    .await
+    .map_err(super::said)?;
     drop(bar);
     let commands = commands(&to, &added);
     if output.json {
@@ -82,6 +83,7 @@ pub async fn run(settings: SettingsArgs, arguments: Arguments, output: OutputArg
             "before": added.before,
             "imports": added.component.imports,
             "missing_grants": missing,
+            "not_offered": added.component.foreign(),
             "next": commands,
         }))?;
     } else {
@@ -103,6 +105,13 @@ fn page(added: &Added, commands: &[String]) -> String {
     fields.push(("signature", if added.signed { "beside it; checked when it is loaded" } else { "none" }.to_owned()));
     let asks: Vec<String> = added.missing.iter().map(|(import, grant)| format!("{import}  needs  {grant}")).collect();
     fields.push(("asks for", if asks.is_empty() { "nothing that is not granted".into() } else { asks.join("\n") }));
+    let foreign = added.component.foreign();
+    if !foreign.is_empty() {
+        fields.push((
+            "not offered",
+            format!("{}\nThis host has no such interface and will not serve it.", foreign.join("\n")),
+        ));
+    }
     format!("{}\n\nNothing was granted. Next:\n  {}", out::fields(&fields), commands.join("\n  "))
 }
 

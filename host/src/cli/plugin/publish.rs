@@ -60,7 +60,7 @@ pub async fn run(arguments: Arguments, output: OutputArgs) -> anyhow::Result<Exi
         created: arguments.created,
     };
     let bar = Bar::at_once("publishing");
-    let published = publish(&arguments.from, to, about, login).await?;
+    let published = publish(&arguments.from, to, about, login).await.map_err(super::said)?;
     drop(bar);
     if output.json {
         out::json(&json!({
