@@ -86,7 +86,7 @@ impl UpdateSink for Updates {
 }
 
 struct Guest {
-    plugin: Plugin,
+    plugin: Arc<Plugin>,
     updates: Arc<Updates>,
     _store: TestStore,
 }
@@ -106,7 +106,7 @@ impl Guest {
         let built = bridge_tests::setup::target().join("plugins/wasm32-wasip2/component/guest_offers.wasm");
         let wasm = std::fs::read(built).expect("run `make guests`");
         let id = PluginId::parse("guest-offers").unwrap();
-        let plugin = Plugin::load(&runtime, id, &wasm, grants).await.unwrap();
+        let plugin = Arc::new(Plugin::load(&runtime, id, &wasm, grants).await.unwrap());
         Guest { plugin, updates, _store: store }
     }
 

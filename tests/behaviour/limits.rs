@@ -202,7 +202,8 @@ async fn memory_and_results_up_to_the_limit_are_served() {
 #[tokio::test]
 async fn memory_comes_back() {
     // given: slots and allocator are warm
-    let bridge = limited(Bridge::http().unlimited(), "limits = { memory_bytes = 16777216 }\n").start().await;
+    let limits = "limits = { memory_bytes = 16777216, failures_in_a_row = 0 }\n";
+    let bridge = limited(Bridge::http().unlimited(), limits).start().await;
     let alice = bridge.caller("alice");
     let allocate = async |times: usize| {
         for _ in 0..times {

@@ -27,6 +27,7 @@ mod host_imports;
 mod http;
 mod isolation;
 mod limits;
+mod neighbours;
 mod oauth_metadata;
 mod offers;
 mod outages;

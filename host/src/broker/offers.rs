@@ -203,7 +203,7 @@ impl Broker {
 
 /// In a fresh instance, with the limits of a tool call.
 async fn run<A: Ask>(
-    plugin: &Plugin,
+    plugin: &Arc<Plugin>,
     ask: A,
     caller: &Caller,
     context: CallContext,

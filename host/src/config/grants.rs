@@ -113,6 +113,10 @@ pub struct Limits {
     pub log_bytes: usize,
     /// Calls at once.
     pub concurrency: usize,
+    /// Bytes of linear memory over all calls at once.
+    pub memory_share_bytes: usize,
+    /// Calls of one tenant that may fail one after another, by a trap or a limit, before the plugin rests. 0: it never does.
+    pub failures_in_a_row: u32,
 }
 
 impl Default for Limits {
@@ -127,6 +131,8 @@ impl Default for Limits {
             host_call_bytes: 4 << 20,
             log_bytes: 64 << 10,
             concurrency: 32,
+            memory_share_bytes: 512 << 20,
+            failures_in_a_row: 10,
         }
     }
 }

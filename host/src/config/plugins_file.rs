@@ -74,6 +74,11 @@ impl Grants {
         if limits.table_elements > max_tables {
             return Err(format!("limits.table_elements is at most {max_tables}"));
         }
+        if limits.memory_share_bytes < limits.memory_bytes {
+            return Err(
+                "limits.memory_share_bytes must be at least limits.memory_bytes, or no call could use its own".into()
+            );
+        }
         if limits.fuel == 0 || limits.deadline_ms == 0 || limits.output_bytes == 0 || limits.concurrency == 0 {
             return Err("limits.fuel, deadline_ms, output_bytes and concurrency must be greater than 0".into());
         }

@@ -15,9 +15,9 @@ use crate::error::{Error, Reason, Result};
 use crate::model::{Laps, PromptResult, ReadResult, Reference, Suggestions, ToolResult};
 
 /// One question to one export.
-pub trait Ask: Send {
+pub trait Ask: Send + 'static {
     /// What callers get.
-    type Answer;
+    type Answer: Send;
     /// What the guest returns.
     type Returned: Send;
 

@@ -18,6 +18,7 @@ use super::deadline::Deadline;
 use super::engine::Clock;
 use super::failure::{Evidence, explain};
 use super::imports::{ClientGate, ProgressGate};
+use super::lanes::Pace;
 use super::limiter::Limiter;
 use super::output::Capture;
 use super::plugin::Plugin;
@@ -25,7 +26,7 @@ use super::turns::{Turn, Turns};
 use crate::auth::Caller;
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
-use crate::model::{ClientPort, Laps, Offers, PluginId, ProgressSink, Trace};
+use crate::model::{ClientPort, Laps, Offers, PluginId, ProgressSink, TenantId, Trace};
 use secrecy::SecretString;
 
 /// Everything that the host knows about a call and a guest may make use of, never see whole.
@@ -90,9 +91,11 @@ impl WasiView for CallState {
 
 impl Plugin {
     /// Run one call in a fresh instance.
-    pub async fn call<A: Ask>(&self, ask: A, call: PluginCall, laps: &mut Laps) -> Ended<A::Answer> {
+    pub async fn call<A: Ask>(self: &Arc<Self>, ask: A, call: PluginCall, laps: &mut Laps) -> Ended<A::Answer> {
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
-        let cancelled = || Error::new(Reason::Cancelled, "The call was cancelled.");
+        if let Err(resting) = self.circuits().admit(call.caller.tenant(), Instant::now()) {
+            return Ended { outcome: Err(resting), fuel: 0 };
+        }
         let admitted = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(cancelled()),
@@ -103,8 +106,24 @@ impl Plugin {
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
         self.directories_ready().await;
-        let limits = &self.grants().limits;
-        let mut store = match laps.lap("make store", self.store(call)) {
+        // Everything of the call moves with it, should it have to change lanes.
+        let (pace, mut its_laps) = (Pace::default(), std::mem::replace(laps, Laps::none()));
+        let running = {
+            let (plugin, pace) = (self.clone(), pace.clone());
+            async move {
+                let ended = plugin.run(ask, call, turn, pace, &mut its_laps).await;
+                (ended, its_laps)
+            }
+        };
+        let ended;
+        (ended, *laps) = self.lanes().drive(running, &pace).await;
+        ended
+    }
+
+    /// With its turn. Fuel, deadline and caller can end it from here on.
+    async fn run<A: Ask>(&self, ask: A, call: PluginCall, turn: Turn, pace: Pace, laps: &mut Laps) -> Ended<A::Answer> {
+        let (tenant, cancel, limits) = (call.caller.tenant(), call.cancel.clone(), &self.grants().limits);
+        let mut store = match laps.lap("make store", self.store(call, pace)) {
             Ok(store) => store,
             Err(error) => return Ended { outcome: Err(error), fuel: 0 },
         };
@@ -117,12 +136,13 @@ impl Plugin {
             outcome = ask.run(self, &mut store, laps) => match outcome {
                 Ok(Ok(returned)) => A::answer(returned, limits.output_bytes),
                 Ok(Err(error)) => Err(told(&mut store, error)),
-                Err(error) => Err(explain(&error, Evidence { growth_refused: store.data().limiter.refused })),
+                Err(error) => Err(explain(&error, evidence(&store.data().limiter))),
             },
             // After the guest, which yields at every tick: setting a timer wakes the thread that keeps the timers, and
             // costs more than a whole short call. Such a call is over before this line is reached.
             () = deadline.passed() => Err(Error::new(Reason::Deadline, "The call passed its timeout.")),
         };
+        self.note_end(tenant, outcome.as_ref().err().map(Error::reason));
         let fuel = limits.fuel - store.get_fuel().unwrap_or(0);
         self.log_output(&store);
         // Its instance goes before its turn does.
@@ -133,19 +153,19 @@ impl Plugin {
     }
 
     /// A fresh store with everything that bounds the call.
-    pub(super) fn store(&self, call: PluginCall) -> Result<Store<CallState>> {
+    fn store(&self, call: PluginCall, pace: Pace) -> Result<Store<CallState>> {
         let output = Capture::new(self.grants().limits.log_bytes);
         let wasi = self.wasi(&output)?;
-        Ok(self.store_with(call, wasi, output))
+        Ok(self.store_with(call, wasi, output, pace))
     }
 
-    pub(super) fn store_with(&self, call: PluginCall, wasi: WasiCtx, output: Capture) -> Store<CallState> {
+    pub(super) fn store_with(&self, call: PluginCall, wasi: WasiCtx, output: Capture, pace: Pace) -> Store<CallState> {
         let grants = self.grants();
         let limits = &grants.limits;
         let state = CallState {
             wasi,
             table: table(),
-            limiter: Limiter::new(limits),
+            limiter: Limiter::new(limits, self.memory_share().clone()),
             output,
             plugin: self.id().clone(),
             grants: grants.clone(),
@@ -166,14 +186,19 @@ impl Plugin {
         store.limiter(|state| &mut state.limiter);
         store.set_fuel(limits.fuel).expect("the engine counts fuel");
         store.set_hostcall_fuel(limits.host_call_bytes.max(limits.output_bytes + RESULT_SLACK));
-        let clock = self.clock().clone();
-        let mut slices = 0;
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |_| {
-            slices += 1;
-            Ok(UpdateDeadline::YieldCustom(1, clock.pause(slices)))
+            pace.count_slice();
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
         store
+    }
+
+    fn note_end(&self, tenant: TenantId, failure: Option<Reason>) {
+        if self.circuits().ended(tenant, failure, Instant::now()) {
+            self.services().metrics.plugin_rests(self.id().as_str());
+            tracing::warn!(plugin = self.id().as_str(), %tenant, "a plugin that keeps failing rests; its calls get `busy` meanwhile");
+        }
     }
 
     fn log_output(&self, store: &Store<CallState>) {
@@ -186,6 +211,14 @@ impl Plugin {
             tracing::warn!(target: "plugin", plugin = self.id().as_str(), %trace_id, dropped, "output over the plugin's log limit was dropped");
         }
     }
+}
+
+fn cancelled() -> Error {
+    Error::new(Reason::Cancelled, "The call was cancelled.")
+}
+
+fn evidence(limiter: &Limiter) -> Evidence {
+    Evidence { growth_refused: limiter.refused, share_refused: limiter.share_refused }
 }
 
 /// From what the guest gave up with to what the caller is told.

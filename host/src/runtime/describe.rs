@@ -10,6 +10,7 @@ use super::bindings::prompts::WithPromptsPre;
 use super::bindings::resources::WithResourcesPre;
 use super::call::{CallState, describing_call};
 use super::convert;
+use super::lanes::Pace;
 use super::output::Capture;
 use super::plugin::{Plugin, Why};
 use crate::model::{Offers, Prompt, Resource, ResourceTemplate, Tool, ToolName};
@@ -138,7 +139,7 @@ impl Plugin {
     fn describing_store(&self) -> Store<CallState> {
         let wasi = WasiCtx::builder().build();
         let output = Capture::new(self.grants().limits.log_bytes);
-        let mut store = self.store_with(describing_call(DESCRIBE_TIME), wasi, output);
+        let mut store = self.store_with(describing_call(DESCRIBE_TIME), wasi, output, Pace::default());
         store.data_mut().host_calls_left = 0;
         store.set_fuel(DESCRIBE_FUEL).expect("the engine counts fuel");
         store

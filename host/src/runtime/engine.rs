@@ -2,8 +2,6 @@
 //!
 //! Source: design section 4 (limits) and 9 (figures).
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Thread;
@@ -13,10 +11,7 @@ use wasmtime::{Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingA
 include!("engine_config.rs");
 
 /// How long a guest may run before it yields, so that others get their turn and a stop is seen.
-const TICK: Duration = Duration::from_millis(1);
-
-/// Slices that a call may use at full speed. Ordinary calls need one.
-const FREE_SLICES: u32 = 10;
+pub const TICK: Duration = Duration::from_millis(1);
 
 /// Most calls at once in one process. The pool is larger, so that loading a component never waits for callers.
 pub const MAX_CALLS: usize = 192;
@@ -125,16 +120,6 @@ impl Clock {
             && let Some(thread) = self.thread.get()
         {
             thread.unpark();
-        }
-    }
-
-    /// What a guest does at the end of its slice number `slices`. One that goes on and on while others are running gives
-    /// them every second slice: it waits, and a worker thread is free.
-    pub fn pause(&self, slices: u32) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        if slices > FREE_SLICES && self.running.load(Ordering::Relaxed) > 1 {
-            Box::pin(tokio::time::sleep(TICK))
-        } else {
-            Box::pin(tokio::task::yield_now())
         }
     }
 }

@@ -30,11 +30,21 @@ impl std::error::Error for Stop {}
 pub struct Evidence {
     /// The limiter refused a growth during this call. Most allocators abort then, which looks like any other panic.
     pub growth_refused: bool,
+    /// The same, because the plugin's calls together use all the memory that it may have.
+    pub share_refused: bool,
 }
+
+/// When a call that found no memory left in its plugin's share may come back.
+const RETRY_AFTER_MS: u64 = 1_000;
 
 /// The reason and the sentence for a call that ended in `error`.
 pub fn explain(error: &wasmtime::Error, evidence: Evidence) -> Error {
     let reason = reason(error, evidence);
+    if reason == Reason::Busy && evidence.share_refused {
+        return Error::new(reason, "The calls of this tool's plugin use all the memory that it may have.")
+            .with("retry_after_ms", RETRY_AFTER_MS)
+            .detail(error.root_cause());
+    }
     let public = match reason {
         Reason::OutOfFuel => "The tool used up its fuel.",
         Reason::OutOfMemory => "The tool used up its memory.",
@@ -64,6 +74,7 @@ fn reason(error: &wasmtime::Error, evidence: Evidence) -> Reason {
         Some(Trap::StackOverflow) => Reason::StackOverflow,
         Some(Trap::Interrupt) => Reason::Deadline,
         Some(Trap::UnreachableCodeReached) if evidence.growth_refused => Reason::OutOfMemory,
+        Some(Trap::UnreachableCodeReached) | None if evidence.share_refused => Reason::Busy,
         // A Rust guest keeps its stack at the bottom of linear memory: deep recursion runs out of that, not of ours.
         Some(Trap::MemoryOutOfBounds) if frames(error) >= DEEP => Reason::StackOverflow,
         Some(_) => Reason::PluginTrapped,

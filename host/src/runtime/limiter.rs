@@ -3,6 +3,7 @@
 
 use wasmtime::ResourceLimiter;
 
+use super::shares::MemoryShare;
 use crate::config::Limits;
 
 pub struct Limiter {
@@ -11,20 +12,26 @@ pub struct Limiter {
     /// Over all memories of all core instances of the call.
     memory_used: usize,
     tables_used: usize,
+    /// What the calls of the plugin have together.
+    share: MemoryShare,
     pub refused: bool,
+    /// It was within this call's own limit, and refused because the plugin's other calls hold the rest of the share.
+    pub share_refused: bool,
 }
 
 /// Core instances of one component: language runtimes that link many modules need more than three.
 const MAX_INSTANCES: usize = 128;
 
 impl Limiter {
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &Limits, share: MemoryShare) -> Self {
         Limiter {
             memory_bytes: limits.memory_bytes,
             table_elements: limits.table_elements,
             memory_used: 0,
             tables_used: 0,
+            share,
             refused: false,
+            share_refused: false,
         }
     }
 
@@ -40,9 +47,17 @@ impl Limiter {
 
 impl ResourceLimiter for Limiter {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        let granted = Self::grow(&mut self.memory_used, self.memory_bytes, current, desired);
-        self.refused |= !granted;
-        Ok(granted)
+        let before = self.memory_used;
+        if !Self::grow(&mut self.memory_used, self.memory_bytes, current, desired) {
+            self.refused = true;
+            return Ok(false);
+        }
+        if !self.share.take(self.memory_used.saturating_sub(before)) {
+            self.memory_used = before;
+            self.share_refused = true;
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
@@ -59,5 +74,11 @@ impl ResourceLimiter for Limiter {
     }
     fn memories(&self) -> usize {
         MAX_INSTANCES
+    }
+}
+
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        self.share.give_back(self.memory_used);
     }
 }

@@ -7,6 +7,7 @@ mod ask;
 mod bindings;
 mod cache;
 mod call;
+mod circuit;
 mod convert;
 mod deadline;
 mod describe;
@@ -14,9 +15,11 @@ mod embedded;
 mod engine;
 mod failure;
 mod imports;
+mod lanes;
 mod limiter;
 mod output;
 mod plugin;
+mod shares;
 mod turns;
 
 pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
@@ -60,7 +63,8 @@ pub struct Runtime {
     clock: Arc<engine::Clock>,
     cache: Option<Arc<cache::Cache>>,
     services: Arc<Services>,
-    turns: Arc<turns::AllTurns>,
+    shares: shares::Shares,
+    lanes: Arc<lanes::Lanes>,
 }
 
 impl Runtime {
@@ -75,7 +79,14 @@ impl Runtime {
             }
         });
         let (engine, clock) = engine::engine(scan)?;
-        Ok(Runtime { engine, clock, cache, services: Arc::new(services), turns: turns::AllTurns::new() })
+        Ok(Runtime {
+            engine,
+            clock,
+            cache,
+            services: Arc::new(services),
+            shares: shares::Shares::new(),
+            lanes: Arc::default(),
+        })
     }
 
     /// Load a first-party component.
@@ -116,7 +127,10 @@ impl Runtime {
     fn services(&self) -> &Arc<Services> {
         &self.services
     }
-    fn turns(&self) -> Arc<turns::AllTurns> {
-        self.turns.clone()
+    fn lanes(&self) -> &Arc<lanes::Lanes> {
+        &self.lanes
+    }
+    fn shares(&self) -> &shares::Shares {
+        &self.shares
     }
 }

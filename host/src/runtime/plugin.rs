@@ -14,8 +14,11 @@ use super::bindings::completions::WithCompletionsPre;
 use super::bindings::prompts::WithPromptsPre;
 use super::bindings::resources::WithResourcesPre;
 use super::call::CallState;
+use super::circuit::Circuits;
 use super::engine::Clock;
+use super::lanes::Lanes;
 use super::output::Capture;
+use super::shares::{MemoryShare, Share};
 use super::turns::Turns;
 use super::{Runtime, Services, imports};
 use crate::config::Grants;
@@ -34,7 +37,9 @@ pub struct Plugin {
     services: Arc<Services>,
     engine: Engine,
     clock: Arc<Clock>,
-    turns: Turns,
+    lanes: Arc<Lanes>,
+    share: Share,
+    circuits: Circuits,
 }
 
 /// What the component exports, ready to be instantiated.
@@ -129,16 +134,18 @@ impl Plugin {
             })
             .map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
         let mut plugin = Plugin {
+            share: runtime.shares().of(&id, &grants.limits),
+            circuits: Circuits::new(grants.limits.failures_in_a_row),
             id,
             digest,
             tools: vec![],
             offers: Arc::default(),
             exports,
-            turns: Turns::new(grants.limits.concurrency, runtime.turns()),
             grants: Arc::new(grants),
             services: runtime.services().clone(),
             engine: engine.clone(),
             clock: runtime.clock().clone(),
+            lanes: runtime.lanes().clone(),
         };
         plugin.tools = plugin.describe().await?;
         plugin.offers = Arc::new(plugin.describe_offers().await?);
@@ -203,11 +210,20 @@ impl Plugin {
     pub(super) fn engine(&self) -> &Engine {
         &self.engine
     }
+    pub(super) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
     pub(super) fn clock(&self) -> &Arc<Clock> {
         &self.clock
     }
     pub(super) fn turns(&self) -> &Turns {
-        &self.turns
+        &self.share.turns
+    }
+    pub(super) fn memory_share(&self) -> &MemoryShare {
+        &self.share.memory
+    }
+    pub(super) fn circuits(&self) -> &Circuits {
+        &self.circuits
     }
     pub(super) fn exports(&self) -> &Exports {
         &self.exports

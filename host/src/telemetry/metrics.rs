@@ -2,7 +2,7 @@
 //!
 //! `cyberos.bridge.calls` over OTLP is `cyberos_bridge_calls_total` in the text. The number of series stays bounded:
 //! tools are those that were announced, words come from closed sets, and the tenant, which alone is open, stands only
-//! on the fuel counters, where the SDK folds all beyond 2,000 series into one (`otel_metric_overflow`).
+//! on the counters of fuel and time, where the SDK folds all beyond 2,000 series into one (`otel_metric_overflow`).
 
 use arc_swap::ArcSwap;
 use opentelemetry::KeyValue;
@@ -62,6 +62,7 @@ pub struct Metrics {
     call_duration: Histogram<f64>,
     call_fuel: Histogram<u64>,
     fuel: Counter<u64>,
+    seconds: Counter<f64>,
     running: UpDownCounter<i64>,
     offers: Counter<u64>,
     offer_duration: Histogram<f64>,
@@ -75,6 +76,7 @@ pub struct Metrics {
     host_call_denials: Counter<u64>,
     plugins_loaded: Counter<u64>,
     plugins_rejected: Counter<u64>,
+    plugin_rests: Counter<u64>,
     http_requests: Counter<u64>,
 }
 
@@ -116,6 +118,11 @@ impl Metrics {
             call_duration: seconds("cyberos.bridge.call.duration", "From request to result.", CALL_SECONDS),
             call_fuel: sizes("cyberos.bridge.call.fuel", "{fuel}", "Fuel that one call used.", FUEL),
             fuel: count("cyberos.bridge.fuel", "{fuel}", "Fuel used, by tool and tenant."),
+            seconds: meter
+                .f64_counter("cyberos.bridge.time")
+                .with_unit("s")
+                .with_description("Time that calls took, by tool and tenant.")
+                .build(),
             running: level("cyberos.bridge.calls.running", "{call}", "Tool calls running now."),
             offers: count(
                 "cyberos.bridge.offers",
@@ -141,6 +148,11 @@ impl Metrics {
             host_call_denials: count("cyberos.bridge.host_call.denials", "{call}", "Host calls refused by policy."),
             plugins_loaded: count("cyberos.bridge.plugins.loaded", "{plugin}", "Plugins loaded, swaps included."),
             plugins_rejected: count("cyberos.bridge.plugins.rejected", "{plugin}", "Plugins refused at load."),
+            plugin_rests: count(
+                "cyberos.bridge.plugins.rests",
+                "{rest}",
+                "Times that a failing plugin was given a rest.",
+            ),
             http_requests: count("cyberos.bridge.http.requests", "{request}", "HTTP requests, by route and status."),
             _provider: provider.clone(),
             meter,
@@ -178,7 +190,9 @@ impl Metrics {
         if call.fuel > 0 {
             self.call_fuel.record(call.fuel, std::slice::from_ref(&tool));
             let tenant = KeyValue::new("tenant", call.tenant.unwrap_or("none").to_owned());
-            self.fuel.add(call.fuel, &[tool.clone(), tenant]);
+            let whose = [tool.clone(), tenant];
+            self.fuel.add(call.fuel, &whose);
+            self.seconds.add(call.duration.as_secs_f64(), &whose);
         }
         self.calls.add(1, &[tool, plugin, outcome, reason]);
     }
@@ -251,6 +265,11 @@ impl Metrics {
     /// Without the plugin's name: a directory of refused files must not grow the number of series.
     pub fn plugin_rejected(&self, why: &'static str) {
         self.plugins_rejected.add(1, &[KeyValue::new("why", why)]);
+    }
+
+    /// A plugin failed so often in a row that its calls are refused for a while.
+    pub fn plugin_rests(&self, plugin: &str) {
+        self.plugin_rests.add(1, &[KeyValue::new("plugin", plugin.to_owned())]);
     }
 
     /// `route` is the matched pattern (`/mcp`), never the path that was asked for.

@@ -42,6 +42,7 @@ async fn prometheus_text_holds_the_recorded_numbers() {
         r#"cyberos_bridge_call_duration_seconds_bucket{outcome="success",tool="cyberos.cuo.ask",le="0.0001"} 0"#,
         r#"cyberos_bridge_call_duration_seconds_bucket{outcome="success",tool="cyberos.cuo.ask",le="0.00025"} 1"#,
         r#"cyberos_bridge_fuel_total{tenant="acme",tool="cyberos.cuo.ask"} 2000"#,
+        r#"cyberos_bridge_time_seconds_total{tenant="acme",tool="cyberos.cuo.ask"} 0.00036"#,
         r#"cyberos_bridge_call_fuel_count{tool="cyberos.cuo.ask"} 2"#,
         r#"cyberos_bridge_calls_running{tool="cyberos.cuo.ask"} 1"#,
         "cyberos_bridge_tasks_open 1",
@@ -74,7 +75,8 @@ async fn names_that_callers_choose_do_not_grow_the_number_of_series() {
     let tenants = text.lines().filter(|l| l.starts_with("cyberos_bridge_fuel_total")).count();
     assert!((1_000..=2_001).contains(&tenants), "{tenants}");
     assert!(text.contains(r#"reason="tool_not_found",tool="unknown"} 3000"#), "{text}");
-    assert!(text.lines().all(|l| !l.contains("tenant=") || l.starts_with("cyberos_bridge_fuel_total")));
+    let by_tenant = ["cyberos_bridge_fuel_total", "cyberos_bridge_time_seconds_total"];
+    assert!(text.lines().all(|l| !l.contains("tenant=") || by_tenant.iter().any(|name| l.starts_with(name))));
 }
 
 #[tokio::test]

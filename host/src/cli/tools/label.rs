@@ -61,6 +61,8 @@ pub fn json(entry: &Entry) -> Value {
             "host_call_bytes": limits.host_call_bytes,
             "log_bytes": limits.log_bytes,
             "concurrency": limits.concurrency,
+            "memory_share_bytes": limits.memory_share_bytes,
+            "failures_in_a_row": limits.failures_in_a_row,
         },
     })
 }
@@ -118,7 +120,11 @@ fn limits(limits: &Limits) -> String {
             size(limits.log_bytes)
         ),
         format!("{} host calls of at most {}", limits.host_calls, size(limits.host_call_bytes)),
-        format!("{} calls at once", limits.concurrency),
+        format!("{} calls at once, with {} together", limits.concurrency, size(limits.memory_share_bytes)),
+        match limits.failures_in_a_row {
+            0 => "never rests".into(),
+            failures => format!("rests after {failures} failures in a row"),
+        },
     ]
     .join("\n")
 }

@@ -61,3 +61,17 @@ Directory => Opened, |Directory { directory }| {
     }
     Ok(Opened { handles: held.len() as u64 })
 });
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Holding {
+    bytes: usize,
+    ms: u64,
+}
+
+behaviour!(HoldsMemory, "holds_memory", "fills some memory and keeps it for a while.", READ_ONLY, Holding => Got,
+|Holding { bytes, ms }| {
+    let held = black_box(vec![1_u8; bytes]);
+    std::thread::sleep(std::time::Duration::from_millis(ms));
+    Ok(Got { bytes: held.len() as u64 })
+});

@@ -49,6 +49,7 @@ cyberos_plugin_sdk::export_tools!(
     grows::AllocatesWithoutEnd,
     grows::AllocatesPolitely,
     grows::OpensWithoutEnd,
+    grows::HoldsMemory,
     leaves_traces::WritesMarker,
     leaves_traces::FindsMarker,
     looks_around::ReadsEnvironment,
