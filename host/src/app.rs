@@ -21,7 +21,7 @@ use crate::config::{
     AuthArg, BadSetting, CuoArg, DirectoryGrant, Grants, LogFormatArg, PagemapScanArg, Settings, SettingsArgs,
     StoreSettings, ToolNamesArg, TransportArg,
 };
-use crate::model::PluginId;
+use crate::plugins::{Charge, PluginSet, SetParts};
 use crate::protocol::{ClientSettings, Clients, PeerPolicy, Protocol, ServerInfo, Updates};
 use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
@@ -30,7 +30,7 @@ use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings, logs};
 use crate::transport::audit_rest;
 use crate::transport::http::{Metadata, metadata_routes};
 use crate::upstreams::cuo::{Cuo, CuoCommand, CuoSettings, starter};
-use crate::upstreams::http::{HttpUpstreams, check_grant};
+use crate::upstreams::http::HttpUpstreams;
 use crate::upstreams::memory::Memory;
 
 pub const NAME: &str = "cyberos-mcp-bridge";
@@ -48,8 +48,7 @@ pub struct Bridge {
     pub identifier: Arc<Identifier>,
     pub audit: AuditLog,
     pub telemetry: Telemetry,
-    /// Components that were found and are not served, with the reason.
-    pub rejected: Vec<Rejected>,
+    pub plugins: Arc<PluginSet>,
     stop: CancellationToken,
 }
 
@@ -77,17 +76,19 @@ impl Bridge {
         let stop = CancellationToken::new();
         let updates = Arc::new(Updates::default());
         let services = services(&settings, store.clone(), telemetry.metrics.clone(), updates.clone(), &stop)?;
-        let skills = settings
-            .args
-            .cyberos_root
-            .clone()
-            .unwrap_or_else(|| starter::place(&settings.state_dir))
-            .join("modules/skill");
+        let skills = skills_directory(&settings.args, &settings.state_dir);
         let (cuo, memory) = (services.cuo.clone(), services.memory.clone());
         let scan = settings.args.pagemap_scan == PagemapScanArg::Auto;
         let runtime = Runtime::new(services, Some(&settings.state_dir.join("compiled")), scan)
             .map_err(|e| anyhow::anyhow!("the sandbox cannot start: {e:#}"))?;
-        let (plugins, mut rejected) = load_plugins(&runtime, &settings, &skills).await?;
+        let catalog = Arc::new(Catalog::default());
+        let parts = SetParts {
+            built_in: built_in(&runtime, &skills).await,
+            catalog: catalog.clone(),
+            metrics: telemetry.metrics.clone(),
+            runtime,
+        };
+        let plugins = PluginSet::open(parts, &settings).await?;
         // Unpacked and read before anybody asks, but nobody waits for it.
         if let Some(cuo) = cuo {
             tokio::spawn(async move {
@@ -96,19 +97,6 @@ impl Bridge {
                     tracing::error!(%error, detail = error.detail(), "the skills cannot be put where their tools look for them");
                 }
             });
-        }
-        let catalog = Arc::new(Catalog::default());
-        rejected.extend(catalog.replace(plugins));
-        for one in &rejected {
-            tracing::error!("{one}");
-            telemetry.metrics.plugin_rejected(one.why.word());
-        }
-        let mut loaded = std::collections::BTreeSet::new();
-        for entry in catalog.all() {
-            telemetry.metrics.know_tool(entry.tool.name.as_str(), entry.plugin.id().as_str());
-            if loaded.insert(entry.plugin.id().clone()) {
-                telemetry.metrics.plugin_loaded(entry.plugin.id().as_str());
-            }
         }
         if memory.is_remote() {
             telemetry.metrics.watch_outbox(outbox_depth(store.clone(), stop.clone()));
@@ -164,7 +152,7 @@ impl Bridge {
         tokio::spawn(clients.clone().read_letters());
         let protocol = Arc::new(Protocol::new(broker.clone(), clients, server_info()));
         let identifier = Arc::new(Identifier::new(&auth_settings(&settings)?, Clock::system())?);
-        Ok(Bridge { settings, store, catalog, broker, tasks, protocol, identifier, audit, telemetry, rejected, stop })
+        Ok(Bridge { settings, store, catalog, broker, tasks, protocol, identifier, audit, telemetry, plugins, stop })
     }
 
     pub fn policy(&self, over_http: bool) -> PeerPolicy {
@@ -218,6 +206,19 @@ impl Bridge {
         self.tasks.recover().await?;
         tokio::spawn(self.tasks.clone().housekeeping());
         Ok(())
+    }
+
+    /// This bridge serves its plugins: what became of them is written down, and from now on they are watched. Before the
+    /// first client is served. Commands and task workers leave this out: they serve the same versions and write nothing.
+    pub async fn take_charge_of_plugins(&self) {
+        let clients = self.protocol.clients().clone();
+        let charge = Charge {
+            audit: self.audit.clone(),
+            lists_changed: Box::new(move |before, now| clients.lists_changed(before, now)),
+        };
+        if self.plugins.take_charge(charge, self.stop.clone()).await {
+            self.protocol.announce_changes();
+        }
     }
 
     /// Stop what runs here and write what is still to be written.
@@ -397,36 +398,22 @@ fn services(
     Ok(Services { cuo: Some(Arc::new(cuo)), http: HttpUpstreams::new(), memory: Arc::new(memory), updates, metrics })
 }
 
-/// The eight first-party components with exactly what each needs, then the operator's.
-async fn load_plugins(
-    runtime: &Runtime,
-    settings: &Settings,
-    skills: &Path,
-) -> anyhow::Result<(Vec<Arc<Plugin>>, Vec<Rejected>)> {
-    let (mut plugins, mut rejected) = (vec![], vec![]);
-    let mut keep = |loaded: Result<Plugin, Rejected>| match loaded {
-        Ok(plugin) => plugins.push(Arc::new(plugin)),
-        Err(one) => rejected.push(one),
-    };
+/// The eight first-party components with exactly what each needs.
+async fn built_in(runtime: &Runtime, skills: &Path) -> Vec<Result<Arc<Plugin>, Rejected>> {
+    let mut loaded = vec![];
     for embedded in Embedded::all() {
-        keep(runtime.load_embedded(embedded, first_party(embedded.id, skills)).await);
+        loaded.push(runtime.load_embedded(embedded, first_party(embedded.id, skills)).await.map(Arc::new));
     }
-    for (plugin, grants) in &settings.plugins.plugins {
-        for (name, upstream) in &grants.upstreams {
-            check_grant(upstream)
-                .map_err(|why| BadSetting::new(format!("plugins.toml: plugins.{plugin}.upstreams.{name}: {why}")))?;
-        }
-    }
-    if let Some(directory) = &settings.args.plugins {
-        for (id, path) in components(directory)? {
-            let wasm = std::fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-            keep(Plugin::load(runtime, id.clone(), &wasm, settings.plugins.grants(id.as_str())).await);
-        }
-    }
-    Ok((plugins, rejected))
+    loaded
 }
 
-fn first_party(id: &str, skills: &Path) -> Grants {
+/// Where the skills are, or will be once the catalogue is unpacked.
+pub fn skills_directory(args: &SettingsArgs, state_dir: &Path) -> PathBuf {
+    args.cyberos_root.clone().unwrap_or_else(|| starter::place(state_dir)).join("modules/skill")
+}
+
+/// What a built-in component may reach: exactly what it needs.
+pub fn first_party(id: &str, skills: &Path) -> Grants {
     let mut grants = Grants::default();
     match id {
         "memory-read-audit" => grants.audit_read = true,
@@ -438,28 +425,6 @@ fn first_party(id: &str, skills: &Path) -> Grants {
         _ => grants.cuo = true,
     }
     grants
-}
-
-/// `*.wasm` in name order; what does not name a plugin is a mistake that stops the start.
-fn components(directory: &Path) -> anyhow::Result<Vec<(PluginId, PathBuf)>> {
-    let mut found = vec![];
-    let entries =
-        std::fs::read_dir(directory).with_context(|| format!("--plugins: {} cannot be read", directory.display()))?;
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|e| e == "wasm") {
-            let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default().replace('_', "-");
-            let id = PluginId::parse(&stem).ok_or_else(|| {
-                BadSetting::new(format!(
-                    "--plugins: {} must be named with a-z, 0-9 and -, at most 63 characters",
-                    path.display()
-                ))
-            })?;
-            found.push((id, path));
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 /// What `load` makes of the command line, in one step.

@@ -2,102 +2,16 @@
 
 use bridge_tests::bridge_binary;
 use bridge_tests::postgres::{Database, Login};
+use bridge_tests::shell::{Ran, Shell};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use tempfile::TempDir;
+use std::process::{Child, Command};
 
 const TENANT: &str = "11111111-2222-4333-8444-555555555555";
-
-/// A user with a state directory of his own and none of the machine's settings.
-struct Shell {
-    home: TempDir,
-    environment: Vec<(&'static str, String)>,
-}
-
-struct Ran {
-    status: i32,
-    out: String,
-    err: String,
-}
-
-impl Shell {
-    fn new() -> Shell {
-        Shell { home: tempfile::tempdir().unwrap(), environment: vec![] }
-    }
-
-    fn with(mut self, name: &'static str, value: impl Into<String>) -> Shell {
-        self.environment.push((name, value.into()));
-        self
-    }
-
-    fn state(&self) -> std::path::PathBuf {
-        self.home.path().join("state")
-    }
-
-    fn file(&self, name: &str, content: &str) -> String {
-        let path = self.home.path().join(name);
-        std::fs::write(&path, content).unwrap();
-        path.display().to_string()
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(bridge_binary());
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", self.home.path());
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.arg("--state-dir").arg(self.state()).args(words);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn run(&self, words: &[&str]) -> Ran {
-        self.command(words).output().unwrap().into()
-    }
-
-    fn run_with_input(&self, words: &[&str], input: &str) -> Ran {
-        let mut child = self.command(words).stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        child.wait_with_output().unwrap().into()
-    }
-
-    /// The JSON that a command prints when all is well.
-    #[track_caller]
-    fn json(&self, words: &[&str]) -> Value {
-        let ran = self.run(words);
-        assert_eq!(ran.status, 0, "{words:?}: {}", ran.err);
-        ran.json()
-    }
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Ran {
-        Ran {
-            status: output.status.code().expect("it was not killed"),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
-
-impl Ran {
-    #[track_caller]
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("not JSON ({e}): {} / {}", self.out, self.err))
-    }
-
-    #[track_caller]
-    fn assert_refused(&self, class: &str, reason: &str) {
-        assert_eq!(self.status, 2, "{} / {}", self.out, self.err);
-        assert_eq!(self.out, "", "a refusal is no data");
-        for part in [class, reason, "hint", "trace"] {
-            assert!(self.err.contains(part), "{part} is missing in: {}", self.err);
-        }
-    }
-}
 
 fn row_count(tenant_flag: &[&str], shell: &Shell) -> usize {
     let words: Vec<&str> = ["audit", "export"].iter().chain(tenant_flag).copied().collect();
@@ -121,7 +35,7 @@ fn tools_are_listed_for_people_and_for_scripts() {
 #[test]
 fn a_setting_may_stand_before_or_after_the_command() {
     let shell = Shell::new();
-    let elsewhere = shell.home.path().join("elsewhere").display().to_string();
+    let elsewhere = shell.home().join("elsewhere").display().to_string();
     for words in [
         vec!["--state-dir", &elsewhere, "tools", "list"],
         vec!["tools", "list", "--state-dir", &elsewhere],
@@ -298,7 +212,7 @@ fn verify_names_the_first_bad_row_of_an_export() {
     for _ in 0..3 {
         shell.json(&["tools", "call", "cyberos.cuo.list_personas", "--json"]);
     }
-    let export = shell.home.path().join("export.jsonl").display().to_string();
+    let export = shell.home().join("export.jsonl").display().to_string();
     let checkpoint = shell.file("checkpoint.json", &shell.run(&["audit", "checkpoint"]).out);
     assert_eq!(shell.run(&["audit", "export", "--out", &export]).status, 0);
     let verify = |file: &str, more: &[&str]| shell.run(&[&["audit", "verify", "--file", file][..], more].concat());
@@ -452,7 +366,7 @@ fn the_catalogue_can_be_searched_and_run_without_a_bridge() {
     assert!(personas["personas"].as_array().unwrap().len() > 10);
     let route = shell.json(&["cuo", "route", "write", "an", "adr", "for", "the", "queue", "--json"]);
     assert_eq!(route["persona"], "chief-technology-officer");
-    let out = shell.home.path().join("artefacts");
+    let out = shell.home().join("artefacts");
     let ran = shell.run(&[
         "cuo",
         "run",

@@ -21,7 +21,7 @@ use cyberos_plugin_host::store::verify::ChainCheck;
 use cyberos_plugin_host::store::{AuditFilter, AuditRow, PostgresStore, SqliteStore, Store};
 use secrecy::ExposeSecret;
 
-use crate::caller::Caller;
+use crate::caller::{Caller, local_tenant};
 use crate::postgres::Login;
 use crate::setup::{Setup, Transport};
 use crate::stdio::{PATIENCE, Stdio};
@@ -176,9 +176,16 @@ impl Bridge {
         open_store(&self.setup).await
     }
 
-    /// Every audit row of a tenant; the chain must be whole.
+    /// Every audit row of a tenant but those about the plugins themselves; the chain must be whole.
     pub async fn audit(&self, tenant: &str) -> Vec<AuditRow> {
         audit(&self.setup, tenant).await
+    }
+
+    /// The rows about the plugins themselves: what was loaded, swapped, refused.
+    pub async fn plugin_audit(&self) -> Vec<AuditRow> {
+        let mut rows = whole_audit(&self.setup, local_tenant()).await;
+        rows.retain(is_about_plugins);
+        rows
     }
 
     /// A person agrees to exactly this call.
@@ -207,6 +214,16 @@ pub async fn open_store(setup: &Setup) -> Arc<dyn Store> {
 }
 
 pub async fn audit(setup: &Setup, tenant: &str) -> Vec<AuditRow> {
+    let mut rows = whole_audit(setup, tenant).await;
+    rows.retain(|row| !is_about_plugins(row));
+    rows
+}
+
+fn is_about_plugins(row: &AuditRow) -> bool {
+    row.kind.starts_with("plugin.") && row.kind != "plugin.invoked"
+}
+
+async fn whole_audit(setup: &Setup, tenant: &str) -> Vec<AuditRow> {
     let store = open_store(setup).await;
     let filter = AuditFilter { limit: 100_000, ..AuditFilter::default() };
     let rows = store.read_audit(tenant_id(tenant), &filter).await.expect("the log can be read");

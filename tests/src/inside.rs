@@ -72,6 +72,7 @@ impl Made {
                 hold: None,
                 drain: Duration::from_secs(1),
             },
+            health: Arc::new(|| "ok\n".into()),
             ready: Arc::new(move || {
                 let store = ready.clone();
                 Box::pin(async move { store.ping().await })

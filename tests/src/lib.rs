@@ -16,6 +16,7 @@ pub mod postgres;
 pub mod recorder;
 pub mod reply;
 pub mod setup;
+pub mod shell;
 pub mod stdio;
 pub mod stores;
 pub mod tokens;

@@ -30,6 +30,8 @@ pub const STARTED: &str = "mcp.tool_call_started";
 pub const COMPLETED: &str = "mcp.tool_call_completed";
 pub const REFUSED: &str = "mcp.tool_call_refused";
 pub const INVOKED: &str = "plugin.invoked";
+/// The actor of rows about the bridge itself.
+const OPERATOR: &str = "operator";
 
 /// How long the opening row of a call that only reads may wait for the call's end.
 const MOMENT: Duration = Duration::from_millis(2);
@@ -271,6 +273,28 @@ impl AuditLog {
         };
         if let Err(error) = written {
             tracing::error!(trace_id = %trace.id, error = ?error, "a refusal could not be recorded");
+        }
+    }
+
+    /// One row about the bridge itself, such as a plugin that was swapped, in the local tenant's log. The operator acted,
+    /// not a caller. Never waited for: what the operator did is done.
+    pub async fn note(&self, kind: &'static str, body: Value) {
+        let row = NewAuditRow {
+            tenant: TenantId::LOCAL,
+            kind: kind.into(),
+            actor: OPERATOR.into(),
+            body: body.into(),
+            ts: Timestamp::now(),
+            trace_id: Trace::start().id.to_string(),
+            idempotency_key: None,
+            ship: false,
+        };
+        let written = match self.send(vec![row], Durability::Written, true).await {
+            Ok(answer) => answered(answer).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            tracing::error!(kind, error = ?error, "what the operator did could not be recorded");
         }
     }
 

@@ -1,8 +1,10 @@
 //! Every tool that can be called, with its plugin and its compiled schemas, and what else plugins offer. Read without
 //! locks; replaced as a whole.
 
+mod lists;
 mod offered;
 
+pub use lists::{Changed, Lists};
 pub use offered::{Found, Kinds, Offered};
 
 use arc_swap::ArcSwap;
@@ -27,6 +29,19 @@ pub struct Entry {
     pub advertised_output: Option<Value>,
 }
 
+/// A plugin that can be served beside the others.
+pub struct Checked {
+    plugin: Arc<Plugin>,
+    /// The others with it.
+    tools: Tools,
+}
+
+impl Checked {
+    pub fn plugin(&self) -> &Arc<Plugin> {
+        &self.plugin
+    }
+}
+
 #[derive(Default)]
 pub struct Catalog {
     tools: ArcSwap<Tools>,
@@ -34,6 +49,7 @@ pub struct Catalog {
 
 #[derive(Default)]
 struct Tools {
+    plugins: Vec<Arc<Plugin>>,
     /// In the order in which plugins were given: first-party first. The order of every list.
     entries: Vec<Arc<Entry>>,
     /// By canonical and by underscored name.
@@ -45,20 +61,33 @@ impl Catalog {
     /// Put what these plugins offer in place of what was there. A plugin that cannot be served as a whole is left out and
     /// returned.
     pub fn replace(&self, plugins: Vec<Arc<Plugin>>) -> Vec<Rejected> {
-        let mut tools = Tools::default();
-        let mut rejected = vec![];
-        for plugin in plugins {
-            let checked = entries(&plugin)
-                .and_then(|entries| tools.check(&entries).map(|()| entries))
-                .map_err(Why::BadTool)
-                .and_then(|entries| tools.shelf.check(&plugin).map(|()| entries).map_err(Why::BadOffer));
-            match checked {
-                Ok(entries) => tools.add(entries, &plugin),
-                Err(why) => rejected.push(Rejected { plugin: plugin.id().clone(), why }),
-            }
-        }
+        let (tools, rejected) = Tools::of(plugins, &self.tools.load());
         self.tools.store(Arc::new(tools));
         rejected
+    }
+
+    /// Could this plugin be served beside the others, in place of an older version of its own? What others have is
+    /// theirs: nothing is taken from one that is served.
+    pub fn check(&self, plugin: Arc<Plugin>) -> Result<Checked, Rejected> {
+        let now = self.tools.load();
+        let others = now.plugins.iter().filter(|other| other.id() != plugin.id()).cloned();
+        let (tools, rejected) = Tools::of(others.chain([plugin.clone()]), &now);
+        match rejected.into_iter().find(|one| one.plugin == *plugin.id()) {
+            Some(rejected) => Err(rejected),
+            None => Ok(Checked { plugin, tools }),
+        }
+    }
+
+    /// The same as [`Catalog::replace`] with a newcomer that was checked, whose schemas are then not compiled again.
+    pub fn replace_with(&self, plugins: Vec<Arc<Plugin>>, newcomer: &Checked) -> Vec<Rejected> {
+        let (tools, rejected) = Tools::of(plugins, &newcomer.tools);
+        self.tools.store(Arc::new(tools));
+        rejected
+    }
+
+    /// What is listed now.
+    pub fn lists(&self) -> Lists {
+        Lists::new(self.tools.load_full())
     }
 
     /// By dotted or underscored name.
@@ -68,8 +97,7 @@ impl Catalog {
 
     /// What this caller may call, in a fixed order.
     pub fn visible_to(&self, caller: &Caller) -> Vec<Arc<Entry>> {
-        let tools = self.tools.load();
-        tools.entries.iter().filter(|e| e.tool.scopes.iter().all(|s| caller.has_scope(s))).cloned().collect()
+        self.tools.load().visible_to(caller).cloned().collect()
     }
 
     /// The prompts, resources and templates that this caller may get, each in a fixed order.
@@ -115,42 +143,69 @@ impl Catalog {
 }
 
 impl Tools {
+    /// A plugin that was served `before` keeps its compiled schemas.
+    fn of(plugins: impl IntoIterator<Item = Arc<Plugin>>, before: &Tools) -> (Tools, Vec<Rejected>) {
+        let (mut tools, mut rejected) = (Tools::default(), vec![]);
+        for plugin in plugins {
+            let compiled = before.entries_of(&plugin).map_or_else(|| entries(&plugin), Ok).map_err(Why::BadTool);
+            let checked = compiled
+                .and_then(|entries| tools.check(&entries).map(|()| entries))
+                .and_then(|entries| tools.shelf.check(&plugin).map(|()| entries).map_err(Why::NameTaken));
+            match checked {
+                Ok(entries) => tools.add(entries, &plugin),
+                Err(why) => rejected.push(Rejected { plugin: plugin.id().clone(), why }),
+            }
+        }
+        (tools, rejected)
+    }
+
+    /// `None` when it was not served.
+    fn entries_of(&self, plugin: &Arc<Plugin>) -> Option<Vec<Arc<Entry>>> {
+        self.plugins.iter().find(|served| Arc::ptr_eq(served, plugin))?;
+        Some(self.entries.iter().filter(|entry| Arc::ptr_eq(&entry.plugin, plugin)).cloned().collect())
+    }
+
+    fn visible_to(&self, caller: &Caller) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.iter().filter(|e| e.tool.scopes.iter().all(|s| caller.has_scope(s)))
+    }
+
     /// A name that is taken, in either spelling, refuses the newcomer with all that it offers.
-    fn check(&self, entries: &[Entry]) -> Result<(), String> {
+    fn check(&self, entries: &[Arc<Entry>]) -> Result<(), Why> {
         for entry in entries {
             let name = &entry.tool.name;
             let taken = [name.as_str(), &name.underscored()].into_iter().find_map(|n| self.by_name.get(n));
             if let Some(other) = taken {
-                return Err(format!("tool {name} would shadow {} of plugin {}", other.tool.name, other.plugin.id()));
+                let by = other.plugin.id();
+                return Err(Why::NameTaken(format!("tool {name} would shadow {} of plugin {by}", other.tool.name)));
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, entries: Vec<Entry>, plugin: &Arc<Plugin>) {
+    fn add(&mut self, entries: Vec<Arc<Entry>>, plugin: &Arc<Plugin>) {
         for entry in entries {
-            let entry = Arc::new(entry);
             self.by_name.insert(entry.tool.name.underscored(), entry.clone());
             self.by_name.insert(entry.tool.name.to_string(), entry.clone());
             self.entries.push(entry);
         }
         self.shelf.add(plugin);
+        self.plugins.push(plugin.clone());
     }
 }
 
-fn entries(plugin: &Arc<Plugin>) -> Result<Vec<Entry>, String> {
+fn entries(plugin: &Arc<Plugin>) -> Result<Vec<Arc<Entry>>, String> {
     let entry = |tool: &Tool| {
         let says = |what: &str, why: String| format!("tool {}: {what} {why}", tool.name);
         let input = schema::compile(&tool.input_schema).map_err(|why| says("inputSchema", why))?;
         let output =
             tool.output_schema.as_ref().map(schema::compile).transpose().map_err(|why| says("outputSchema", why))?;
-        Ok(Entry {
+        Ok(Arc::new(Entry {
             advertised_output: tool.output_schema.as_ref().map(|s| advertised(tool.task_support, s)),
             tool: tool.clone(),
             plugin: plugin.clone(),
             input,
             output,
-        })
+        }))
     };
     plugin.tools().iter().map(entry).collect()
 }

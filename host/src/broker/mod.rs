@@ -16,7 +16,7 @@ mod steps;
 mod tasks;
 
 pub use audit::AuditLog;
-pub use catalog::{Catalog, Entry, Found, Offered};
+pub use catalog::{Catalog, Changed, Checked, Entry, Found, Kinds, Lists, Offered};
 pub use limits::Limits;
 pub use observe::Observer;
 pub use pipeline::{Broker, BrokerParts, Reply};

@@ -11,6 +11,7 @@ mod memory;
 mod out;
 mod pipes;
 mod plugin;
+mod plugins;
 mod progress;
 mod serve;
 mod session;
@@ -55,6 +56,8 @@ enum Command {
     Tools(tools::Arguments),
     /// Write, publish and take plugins.
     Plugin(plugin::Arguments),
+    /// Plugins: which version serves and what waits, who may do what, and the way back.
+    Plugins(plugins::Arguments),
     /// Access tokens of this machine's development issuer.
     Token(token::Arguments),
     /// Agree to one call of a destructive tool.
@@ -115,6 +118,7 @@ impl Cli {
             Command::Serve => serve::run(settings).await,
             Command::Tools(arguments) => tools::run(settings, arguments).await,
             Command::Plugin(arguments) => plugin::run(settings, arguments).await,
+            Command::Plugins(arguments) => plugins::run(settings, arguments).await,
             Command::Token(arguments) => token::run(settings, arguments).await,
             Command::Confirm(arguments) => confirm::run(settings, arguments).await,
             Command::Tasks(arguments) => tasks::run(settings, arguments).await,

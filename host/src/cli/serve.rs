@@ -29,6 +29,7 @@ pub async fn run(args: SettingsArgs) -> anyhow::Result<ExitCode> {
     };
     let bridge = Bridge::start(settings, telemetry, home).await?;
     bridge.keep_house().await?;
+    bridge.take_charge_of_plugins().await;
     let stop = stop_on_signal();
     match transport {
         TransportArg::Stdio => over_stdio(&bridge, stop).await?,
@@ -70,6 +71,7 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
     hosts.extend(bridge.settings.public_url.iter().filter_map(|url| url.host_str().map(str::to_owned)));
     let (store, shown, counted) =
         (bridge.store.clone(), bridge.telemetry.metrics.clone(), bridge.telemetry.metrics.clone());
+    let plugins = bridge.plugins.clone();
     let server = HttpServer {
         protocol: bridge.protocol.clone(),
         identifier: bridge.identifier.clone(),
@@ -85,6 +87,7 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
             let store = store.clone();
             Box::pin(async move { store.ping().await })
         }),
+        health: Arc::new(move || plugins.health()),
         metrics: Arc::new(move || shown.render()),
         count: Arc::new(move |route, status| counted.http_request(route, status)),
         beside: bridge.rest_routes().merge(bridge.metadata_routes(address)),
@@ -96,7 +99,8 @@ async fn over_http(bridge: &Bridge, stop: CancellationToken) -> anyhow::Result<(
 /// For whoever started it by hand. To stderr, where the log goes: scripts read the port from the first line.
 fn announce(bridge: &Bridge, address: std::net::SocketAddr) {
     let tools = bridge.catalog.all().len();
-    eprintln!("listening on http://{address}/mcp ({tools} tools, {} rejected)", bridge.rejected.len());
+    let blocked = bridge.plugins.standings().iter().filter(|standing| standing.blocked.is_some()).count();
+    eprintln!("listening on http://{address}/mcp ({tools} tools, {blocked} rejected)");
     if bridge.settings.args.auth == AuthArg::None {
         eprintln!("authentication is off: everybody on this machine is the local user");
     }

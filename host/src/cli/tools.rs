@@ -1,7 +1,7 @@
 //! `tools`: what this bridge offers, what each tool may do, and a call from the shell.
 
 mod call;
-mod label;
+pub(super) mod label;
 
 use clap::Subcommand;
 use serde_json::{Value, json};

@@ -218,13 +218,26 @@ pub struct SettingsArgs {
     )]
     pub pagemap_scan: PagemapScanArg,
 
-    /// A directory of further tool components (*.wasm), loaded at start.
+    /// A directory of further tool components (*.wasm). While the bridge serves, files that change, come or go take effect
+    /// without a restart.
     #[arg(long, env = "CYBEROS_PLUGINS", global = true, help_heading = "Plugins")]
     pub plugins: Option<PathBuf>,
 
     /// What each plugin may reach. Unless set: plugins.toml in the plugins directory, when there is one.
     #[arg(long, env = "CYBEROS_PLUGINS_FILE", global = true, help_heading = "Plugins")]
     pub plugins_file: Option<PathBuf>,
+
+    /// How changes of the plugins directory and of plugins.toml are noticed: auto is told of them by the kernel (inotify)
+    /// where it can, poll looks every second (for network file systems, which tell nobody), off loads them once.
+    #[arg(
+        long,
+        env = "CYBEROS_PLUGINS_WATCH",
+        value_enum,
+        default_value = "auto",
+        global = true,
+        help_heading = "Plugins"
+    )]
+    pub plugins_watch: WatchArg,
 
     /// How long a task may run unless the call says otherwise, in seconds.
     #[arg(long, env = "CYBEROS_TASK_TIMEOUT_SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=3600), global = true, help_heading = "Tasks")]
@@ -297,6 +310,13 @@ pub enum OnOff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PagemapScanArg {
     Auto,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WatchArg {
+    Auto,
+    Poll,
     Off,
 }
 

@@ -2,13 +2,14 @@
 //!
 //! Plain data. Reading the file is `config`'s job; enforcing it is `runtime`'s and `upstreams`'.
 
-use secrecy::SecretString;
+use schemars::JsonSchema;
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Everything that one plugin may reach, and how much of it.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Grants {
     /// Upstreams by the name that the plugin uses. Import: `cyberos:plugin/http-fetch`.
@@ -34,15 +35,42 @@ pub struct Grants {
     pub config: BTreeMap<String, String>,
     /// Tools and prompts may have names outside `cyberos.<module>.<verb>`.
     pub any_tool_name: bool,
-    /// The one component that may be served under this id, as `sha256:` and 64 hex digits of the file.
+    /// The one component that is served under this name: `sha256:` and 64 hexadecimal digits. It also approves what
+    /// that component's tools say.
     pub digest: Option<String>,
-    /// Where the component came from. Shown, never fetched.
+    /// Where the component came from, such as `oci://registry.example.com/weather:1.2`. For people; nothing is fetched.
     pub source: Option<String>,
+    /// How much a call may use.
     pub limits: Limits,
 }
 
+impl Grants {
+    /// Is this the component (SHA-256, in hex) that `digest` names? `None` when it names none.
+    pub fn pins(&self, digest: &str) -> Option<bool> {
+        let pin = self.digest.as_deref()?;
+        Some(pin.strip_prefix("sha256:").unwrap_or(pin) == digest)
+    }
+
+    /// May a component with these grants import this interface of `cyberos:plugin`? `None` when there is none of that
+    /// name. `offers_resources`: it exports `resources`.
+    pub fn allow_import(&self, interface: &str, offers_resources: bool) -> Option<bool> {
+        Some(match interface {
+            "types" | "call-context" | "progress" | "log" => true,
+            "config" => !self.config.is_empty(),
+            "http-fetch" => !self.upstreams.is_empty(),
+            "spawn-cuo" => self.cuo,
+            "audit-append" => self.audit_append,
+            "audit-read" => self.audit_read,
+            "elicit" => self.elicit,
+            "sample" => self.sample,
+            "resource-updates" => self.resource_updates || offers_resources,
+            _ => return None,
+        })
+    }
+}
+
 /// One HTTP service that a plugin may ask.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpstreamGrant {
     /// Scheme, host and port, such as `https://api.example.com`. No path, no user.
@@ -67,7 +95,7 @@ pub struct UpstreamGrant {
 }
 
 /// A header that the host adds to each request.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Credential {
     /// `authorization` unless given.
@@ -76,23 +104,45 @@ pub struct Credential {
     /// Put before the secret with a space, such as `Bearer`.
     #[serde(default)]
     pub scheme: Option<String>,
-    /// Where the secret is: `env:NAME` or `file:PATH`. Read at start.
+    /// Where the secret is: `env:NAME`, `file:PATH` or `keyring:NAME`. Read at start, and again whenever the grants are.
     pub secret: String,
     /// The secret itself, once read. It does not print.
     #[serde(skip)]
     pub value: Option<SecretString>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+/// Where the secret is, and the secret itself: another one in the same place is another grant.
+impl PartialEq for Credential {
+    fn eq(&self, other: &Credential) -> bool {
+        let (Credential { header, scheme, secret, value }, same) = (self, other);
+        let alike = match (value, &same.value) {
+            (Some(one), Some(two)) => is_same(one.expose_secret().as_bytes(), two.expose_secret().as_bytes()),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        (header, scheme, secret) == (&same.header, &same.scheme, &same.secret) && alike
+    }
+}
+
+/// In a time that depends on the lengths alone.
+fn is_same(one: &[u8], two: &[u8]) -> bool {
+    let differences = one.iter().zip(two).fold(0, |found, (a, b)| std::hint::black_box(found | (a ^ b)));
+    one.len() == two.len() && differences == 0
+}
+
+/// A directory that a plugin sees.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DirectoryGrant {
+    /// An existing directory.
     pub host_path: PathBuf,
+    /// May the plugin change what is in it?
     #[serde(default)]
     pub writable: bool,
 }
 
 /// How much a call may use. Every limit is always on.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Units of fuel for one call, about one per executed instruction.

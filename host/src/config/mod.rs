@@ -4,12 +4,25 @@
 
 mod args;
 mod grants;
+mod mistakes;
+mod paths;
 mod plugins_file;
+mod policy;
 mod rate_limits;
+mod secret_place;
 mod settings;
+mod structure;
+mod upstream_rules;
 
-pub use args::{AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg};
+pub use args::{
+    AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg, WatchArg,
+};
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
-pub use plugins_file::PluginsFile;
+pub use mistakes::{Mistake, Mistakes};
+pub use paths::{check_path_pattern, normal_path};
+pub use plugins_file::{PluginsFile, Secrets};
+pub use policy::{Approval, Policy, Signatures, public_key};
 pub use rate_limits::{BucketRate, Rate, RateSetting, WindowRate};
-pub use settings::{BadSetting, Settings, StoreSettings, read_environment};
+pub use secret_place::{NoSecret, SecretPlace};
+pub use settings::{BadSetting, Settings, StoreSettings, read_environment, state_dir};
+pub use upstream_rules::{is_host_header, parse_method};

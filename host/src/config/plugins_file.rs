@@ -1,104 +1,202 @@
-//! `plugins.toml`: what each plugin may reach. Read as a whole; a mistake names its line.
+//! `plugins.toml`: what is demanded of every plugin, and what each one may reach. Read as a whole; every mistake in it is
+//! told, each with its line, its column and the way to mend it.
 
-use secrecy::SecretString;
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::grants::Grants;
-use super::settings::BadSetting;
+use super::grants::{Grants, Limits};
+use super::mistakes::{Mistakes, Places, Wrong};
+use super::policy::Policy;
+use super::secret_place::SecretPlace;
+use super::settings::{BadSetting, MAX_MEMORY_BYTES, MAX_TABLE_ELEMENTS};
+use super::structure;
+use crate::model::PluginId;
 
-#[derive(Clone, Debug, Default, Deserialize)]
+/// What plugins may reach, and what is demanded of them. Nothing is granted unless it is written here.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(title = "plugins.toml")]
 pub struct PluginsFile {
-    /// By plugin id, which is the component's file name without `.wasm`.
+    /// What is demanded of every plugin.
+    pub policy: Policy,
+    /// By plugin id, which is the component's file name without `.wasm`, with underscores read as hyphens.
     pub plugins: BTreeMap<String, Grants>,
 }
 
+/// Does reading the file also read the secrets that it names?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrets {
+    /// For serving: a secret that cannot be read is a mistake.
+    Read,
+    /// For looking at the file: whoever looks may be unable to read them, and needs none.
+    Named,
+}
+
 impl PluginsFile {
+    /// For serving. Errors: the file cannot be read, or holds mistakes, all of which are told.
     pub fn read(path: &Path) -> Result<PluginsFile, BadSetting> {
-        let bad = |what: String| BadSetting::new(format!("{}: {what}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|e| bad(format!("cannot be read: {e}")))?;
-        // The parser's message holds the line, the column and the offending text.
-        let mut file: PluginsFile = toml::from_str(&text).map_err(|e| bad(e.to_string()))?;
-        for (plugin, grants) in &mut file.plugins {
-            grants.check().map_err(|e| bad(format!("plugins.{plugin}: {e}")))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| BadSetting::new(format!("{}: it cannot be read: {e}", path.display())))?;
+        Ok(Self::parse(path, &text, Secrets::Read)?)
+    }
+
+    /// `path` is for the mistakes' text alone.
+    pub fn parse(path: &Path, text: &str, secrets: Secrets) -> Result<PluginsFile, Mistakes> {
+        let places = Places::of(path, text)?;
+        let (read, mut wrongs) = match toml::from_str::<PluginsFile>(text) {
+            Ok(file) => (Some(file), vec![]),
+            Err(first) => misfits(text, &first),
+        };
+        // What could be read of it is held to the rest, so that all mistakes are told at once.
+        let file = read.map(|mut file| {
+            wrongs.extend(file.settle(secrets));
+            file
+        });
+        match file {
+            Some(file) if wrongs.is_empty() => Ok(file),
+            _ => Err(places.mistakes(wrongs)),
         }
-        Ok(file)
+    }
+
+    /// The JSON Schema of the file (2020-12), for editors and checks.
+    pub fn schema() -> Value {
+        schemars::schema_for!(PluginsFile).to_value()
     }
 
     /// A plugin without an entry gets the defaults: nothing but its own computing.
     pub fn grants(&self, plugin: &str) -> Grants {
         self.plugins.get(plugin).cloned().unwrap_or_default()
     }
+
+    /// Find the secrets, and everything that could not work.
+    fn settle(&mut self, secrets: Secrets) -> Vec<Wrong> {
+        let mut wrongs: Vec<Wrong> = self.policy.wrongs().into_iter().map(|wrong| wrong.below(&["policy"])).collect();
+        for (plugin, grants) in &mut self.plugins {
+            if PluginId::parse(plugin).is_none() {
+                let what = "it is not a plugin's id, so it would grant nothing to anybody";
+                let remedy = "Use a-z, 0-9 and -, at most 63: the component's file name, underscores as hyphens.";
+                wrongs.push(Wrong::at(&["plugins", plugin], what, remedy));
+            }
+            wrongs.extend(grants.settle(secrets).into_iter().map(|wrong| wrong.below(&["plugins", plugin])));
+        }
+        wrongs
+    }
+}
+
+/// What does not fit the types, and the file without it, where that can be read.
+fn misfits(text: &str, first: &toml::de::Error) -> (Option<PluginsFile>, Vec<Wrong>) {
+    let mut table: toml::Table = toml::from_str(text).unwrap_or_default();
+    let value = serde_json::to_value(&table).unwrap_or_default();
+    let mut wrongs = structure::wrongs(&PluginsFile::schema(), &value);
+    for wrong in &wrongs {
+        take_out(&mut table, &wrong.at);
+    }
+    let rest = table.try_into().ok();
+    if wrongs.is_empty() {
+        // The schema allows what the types do not: rather serde's words than none.
+        wrongs.push(Wrong::at(&[], first.message().trim(), "Mend the value, or take it out."));
+        return (None, wrongs);
+    }
+    (rest, wrongs)
+}
+
+/// The field; of an upstream, a directory or a list, all of it: what is left must make sense.
+fn take_out(table: &mut toml::Table, at: &[String]) {
+    let whole = match at {
+        [plugins, _, kind, _, ..] if plugins == "plugins" && (kind == "upstreams" || kind == "directories") => 4,
+        _ => at.len(),
+    };
+    fn remove(table: &mut toml::Table, at: &[String]) {
+        let Some((step, rest)) = at.split_first() else { return };
+        match table.get_mut(step) {
+            Some(toml::Value::Table(inner)) if !rest.is_empty() => remove(inner, rest),
+            // The field, or the list that holds the element.
+            _ => drop(table.remove(step)),
+        }
+    }
+    remove(table, &at[..whole]);
 }
 
 impl Grants {
-    /// Find the secrets, and refuse values that could not work.
-    fn check(&mut self) -> Result<(), String> {
+    fn settle(&mut self, secrets: Secrets) -> Vec<Wrong> {
+        let mut wrongs = vec![];
         for (name, upstream) in &mut self.upstreams {
-            let says = |what: String| format!("upstreams.{name}: {what}");
-            let url = url::Url::parse(&upstream.url).map_err(|e| says(format!("url: {e}")))?;
-            let bare = matches!(url.scheme(), "http" | "https")
-                && url.path() == "/"
-                && url.query().is_none()
-                && url.username().is_empty();
-            if !bare || url.host().is_none() {
-                return Err(says("url must be scheme, host and port only, such as https://api.example.com".into()));
-            }
-            if let Some(credential) = &mut upstream.credential {
-                credential.value = Some(secret(&credential.secret).map_err(|e| says(format!("credential: {e}")))?);
+            wrongs.extend(upstream.wrongs().into_iter().map(|wrong| wrong.below(&["upstreams", name])));
+            let Some(credential) = &mut upstream.credential else { continue };
+            let found = SecretPlace::parse(&credential.secret).and_then(|place| match secrets {
+                Secrets::Read => place.read().map(Some),
+                Secrets::Named => Ok(None),
+            });
+            match found {
+                Ok(value) => credential.value = value,
+                Err(no) => {
+                    let wrong = Wrong::at(&["credential", "secret"], no.what, no.remedy);
+                    wrongs.push(wrong.below(&["upstreams", name]));
+                }
             }
         }
         for (guest, directory) in &self.directories {
             if !guest.starts_with('/') {
-                return Err(format!("directories: {guest:?} must be an absolute path, as the plugin sees it"));
+                let what = "it is not an absolute path";
+                let remedy = format!("Write the path that the plugin sees, such as \"/{guest}\".");
+                wrongs.push(Wrong::at(&["directories", guest], what, remedy));
             }
             if !directory.host_path.is_dir() {
-                return Err(format!("directories: {} is not a directory", directory.host_path.display()));
+                let what = format!("{} is not a directory", directory.host_path.display());
+                let remedy = "Create it, or correct the path.";
+                wrongs.push(Wrong::at(&["directories", guest, "host_path"], what, remedy));
             }
         }
-        if let Some(digest) = &self.digest {
-            let hex =
-                |digits: &str| digits.len() == 64 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-            if !digest.strip_prefix("sha256:").is_some_and(hex) {
-                return Err(format!("digest: {digest:?} is not sha256: and 64 lower-case hex digits"));
-            }
+        for name in self.environment.keys().filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            let what = format!("{name:?} is not a variable's name");
+            wrongs.push(Wrong::at(&["environment", name], what, "Use letters, digits and underscores."));
         }
-        let limits = &self.limits;
-        let (max_memory, max_tables) =
-            (crate::config::settings::MAX_MEMORY_BYTES, crate::config::settings::MAX_TABLE_ELEMENTS);
-        if limits.memory_bytes > max_memory {
-            return Err(format!("limits.memory_bytes is at most {max_memory}"));
-        }
-        if limits.table_elements > max_tables {
-            return Err(format!("limits.table_elements is at most {max_tables}"));
-        }
-        if limits.memory_share_bytes < limits.memory_bytes {
-            return Err(
-                "limits.memory_share_bytes must be at least limits.memory_bytes, or no call could use its own".into()
-            );
-        }
-        if limits.fuel == 0 || limits.deadline_ms == 0 || limits.output_bytes == 0 || limits.concurrency == 0 {
-            return Err("limits.fuel, deadline_ms, output_bytes and concurrency must be greater than 0".into());
-        }
-        Ok(())
+        wrongs.extend(self.digest.iter().filter(|pin| !is_digest(pin)).map(|_| {
+            let remedy = "Copy it from `plugins inspect`, or write sha256: before what `sha256sum` prints.";
+            Wrong::at(&["digest"], "it is not sha256: and 64 hexadecimal digits in lower case", remedy)
+        }));
+        wrongs.extend(self.limits.wrongs().into_iter().map(|wrong| wrong.below(&["limits"])));
+        wrongs
     }
 }
 
-/// `env:NAME` or `file:PATH`.
-fn secret(place: &str) -> Result<SecretString, String> {
-    let value = match place.split_once(':') {
-        #[allow(clippy::disallowed_methods)]
-        Some(("env", name)) => {
-            std::env::var(name).map_err(|_| format!("the environment variable {name} is not set"))?
+fn is_digest(pin: &str) -> bool {
+    let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    pin.strip_prefix("sha256:").is_some_and(|digits| digits.len() == 64 && digits.bytes().all(hex))
+}
+
+impl Limits {
+    fn wrongs(&self) -> Vec<Wrong> {
+        let mut wrongs = vec![];
+        let bounded = [
+            ("memory_bytes", self.memory_bytes, MAX_MEMORY_BYTES),
+            ("table_elements", self.table_elements, MAX_TABLE_ELEMENTS),
+        ];
+        for (name, value, most) in bounded {
+            if value > most {
+                let what = format!("{value} is more than a place in the sandbox has");
+                wrongs.push(Wrong::at(&[name], what, format!("Write at most {most}.")));
+            }
         }
-        Some(("file", path)) => std::fs::read_to_string(path).map_err(|e| format!("{path} cannot be read: {e}"))?,
-        _ => return Err("secret must be env:NAME or file:PATH".into()),
-    };
-    match value.trim() {
-        "" => Err(format!("{place} is empty")),
-        value => Ok(SecretString::from(value)),
+        if self.memory_share_bytes < self.memory_bytes && self.memory_bytes <= MAX_MEMORY_BYTES {
+            let what = "it is less than memory_bytes, so no call could use its own";
+            let remedy = format!("Write at least {}, or lower memory_bytes.", self.memory_bytes);
+            wrongs.push(Wrong::at(&["memory_share_bytes"], what, remedy));
+        }
+        let needed = [
+            ("fuel", self.fuel == 0),
+            ("deadline_ms", self.deadline_ms == 0),
+            ("output_bytes", self.output_bytes == 0),
+            ("concurrency", self.concurrency == 0),
+        ];
+        for (name, _) in needed.into_iter().filter(|(_, none)| *none) {
+            let remedy = "Write a number greater than 0, or leave it out for the default.";
+            wrongs.push(Wrong::at(&[name], "with 0 no call can run", remedy));
+        }
+        wrongs
     }
 }
 
@@ -106,25 +204,69 @@ fn secret(place: &str) -> Result<SecretString, String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<PluginsFile, BadSetting> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        PluginsFile::read(file.path())
-    }
-
-    #[test]
-    fn a_mistake_is_named_with_its_line() {
-        let error = read("[plugins.weather]\ncuo = true\nupstream = 3\n").unwrap_err().to_string();
-        assert!(error.contains("line 3") && error.contains("upstream"), "{error}");
-        let error =
-            read("[plugins.w.upstreams.api]\nurl = \"https://u@example.com/x\"\npaths = []\n").unwrap_err().to_string();
-        assert!(error.contains("scheme, host and port only"), "{error}");
+    fn read(text: &str) -> Result<PluginsFile, Mistakes> {
+        PluginsFile::parse(Path::new("plugins.toml"), text, Secrets::Read)
     }
 
     #[test]
     fn nothing_is_granted_unless_it_is_written() {
-        let grants = read("").unwrap().grants("anything");
+        let file = read("").unwrap();
+        let grants = file.grants("anything");
         assert!(grants.upstreams.is_empty() && !grants.cuo && !grants.audit_append && grants.directories.is_empty());
         assert!(!grants.elicit && !grants.sample && !grants.resource_updates);
+        assert!(file.policy.keys.is_empty());
+    }
+
+    #[test]
+    fn misfits_and_impossible_values_are_told_together_in_the_order_of_the_file() {
+        let text = r#"
+[policy]
+signatures = "always"
+[plugins.weather]
+upstream = 3
+cuo = "yes"
+limits = { fuel = -1, deadline_ms = 0 }
+[plugins.weather.upstreams.api]
+url = "https://u@example.com/x"
+paths = ["/v1/n*"]
+[plugins.weather.upstreams.no-url]
+methods = "GET"
+paths = []
+[plugins.Bad_Name]
+digest = "sha256:12"
+"#;
+        let found = read(text).unwrap_err();
+        let shown: Vec<String> = found.all.iter().map(|m| format!("{}:{}", m.line, m.place)).collect();
+        assert_eq!(
+            shown,
+            [
+                "3:policy.signatures",
+                "5:plugins.weather.upstream",
+                "6:plugins.weather.cuo",
+                "7:plugins.weather.limits.fuel",
+                "7:plugins.weather.limits.deadline_ms",
+                "9:plugins.weather.upstreams.api.url",
+                "10:plugins.weather.upstreams.api.paths.0",
+                "11:plugins.weather.upstreams.no-url",
+                "12:plugins.weather.upstreams.no-url.methods",
+                "14:plugins.Bad_Name",
+                "15:plugins.Bad_Name.digest",
+            ],
+            "{found}"
+        );
+        let text = found.to_string();
+        for says in ["Did you mean `upstreams`?", "\"optional\", \"required\"", "true or false", "`url` is missing"] {
+            assert!(text.contains(says), "{says}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_looked_at_without_the_secrets_that_it_names() {
+        let text = "[plugins.w.upstreams.api]\nurl = \"https://example.com\"\npaths = []\n\
+            credential = { secret = \"env:CYBEROS_TEST_NOT_SET\" }\n";
+        assert!(PluginsFile::parse(Path::new("p"), text, Secrets::Named).is_ok());
+        let told = read(text).unwrap_err().to_string();
+        assert!(told.starts_with("plugins.toml:4:25: plugins.w.upstreams.api.credential.secret: "), "{told}");
+        assert!(told.contains("CYBEROS_TEST_NOT_SET is not set"), "{told}");
     }
 }

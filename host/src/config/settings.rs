@@ -97,6 +97,14 @@ impl Settings {
     }
 }
 
+impl SettingsArgs {
+    /// Where the grants are, or would be: the default place need not be there.
+    pub fn grants_file(&self) -> Option<PathBuf> {
+        let beside = || self.plugins.as_ref().map(|directory| directory.join("plugins.toml"));
+        self.plugins_file.clone().or_else(beside)
+    }
+}
+
 fn public_url(text: &str) -> Result<Url, BadSetting> {
     let url = Url::parse(text).ok().filter(|url| {
         let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
@@ -109,7 +117,8 @@ fn public_url(text: &str) -> Result<Url, BadSetting> {
     })
 }
 
-fn state_dir(args: &SettingsArgs) -> Result<PathBuf, BadSetting> {
+/// Where this bridge keeps its files.
+pub fn state_dir(args: &SettingsArgs) -> Result<PathBuf, BadSetting> {
     if let Some(directory) = &args.state_dir {
         return std::path::absolute(directory).map_err(|e| BadSetting::new(format!("--state-dir: {e}")));
     }
@@ -128,10 +137,10 @@ fn plugins(args: &SettingsArgs) -> Result<PluginsFile, BadSetting> {
     {
         return Err(BadSetting::new(format!("--plugins: {} is not a directory", directory.display())));
     }
-    let beside = args.plugins.as_ref().map(|d| d.join("plugins.toml")).filter(|p| p.is_file());
-    match args.plugins_file.as_ref().or(beside.as_ref()) {
-        Some(path) => PluginsFile::read(path),
-        None => Ok(PluginsFile::default()),
+    match args.grants_file() {
+        // One that was named must be there.
+        Some(path) if args.plugins_file.is_some() || path.is_file() => PluginsFile::read(&path),
+        _ => Ok(PluginsFile::default()),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{CallContext, Content, UriTemplate, normal_uri};
 
 /// What a client shows and a model reads beside the name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Presentation {
     pub title: String,
     pub description: String,
@@ -14,7 +14,7 @@ pub struct Presentation {
     pub meta: Option<Value>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
     /// The same characters as in a tool's name.
     pub name: String,
@@ -24,7 +24,7 @@ pub struct Prompt {
     pub scopes: Vec<String>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PromptArgument {
     pub name: String,
     pub title: Option<String>,
@@ -33,7 +33,7 @@ pub struct PromptArgument {
 }
 
 /// One resource with a URI of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     pub uri: String,
     pub name: String,
@@ -47,7 +47,7 @@ pub struct Resource {
 }
 
 /// A family of resources.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ResourceTemplate {
     pub uri: UriTemplate,
     pub name: String,

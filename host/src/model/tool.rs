@@ -113,7 +113,7 @@ pub enum TaskSupport {
 }
 
 /// One tool as its component declared it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
     pub name: ToolName,
     pub title: String,

@@ -4,12 +4,13 @@ use futures::FutureExt;
 use serde_json::{Map, Value};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::clients::Clients;
 use super::jsonrpc::{Answer, Message, RequestId};
 use super::peer::{Entered, Peer};
 use super::v2025_11_25 as mcp;
-use crate::broker::Broker;
+use crate::broker::{Broker, Kinds};
 use crate::error::{Error, Reason};
 use crate::model::Trace;
 
@@ -27,6 +28,7 @@ pub struct Protocol {
     pub(super) clients: Arc<Clients>,
     pub(super) followers: mcp::Followers,
     pub(super) info: ServerInfo,
+    lists_change: AtomicBool,
 }
 
 /// Messages whose requests can be cancelled from now on.
@@ -46,7 +48,24 @@ pub fn accept(peer: &Peer, messages: Vec<Message>) -> Accepted {
 
 impl Protocol {
     pub fn new(broker: Arc<Broker>, clients: Arc<Clients>, info: ServerInfo) -> Protocol {
-        Protocol { broker, clients, followers: mcp::Followers::default(), info }
+        Protocol { broker, clients, followers: mcp::Followers::default(), info, lists_change: AtomicBool::new(false) }
+    }
+
+    /// From now on clients are told that the lists of tools, prompts and resources may change, and that they will hear of
+    /// it ([`Clients::lists_changed`]). Before the first client is served: capabilities last as long as a session.
+    pub fn announce_changes(&self) {
+        self.lists_change.store(true, Ordering::Release);
+    }
+
+    /// What is advertised beside tools, and so answered. Where plugins may change, a list that is empty now may not be
+    /// so later, and its client can learn of that only if it knows of the list.
+    pub(super) fn kinds(&self) -> Kinds {
+        let (kinds, changes) = (self.broker.catalog().kinds(), self.lists_change());
+        Kinds { prompts: kinds.prompts || changes, resources: kinds.resources || changes, ..kinds }
+    }
+
+    pub(super) fn lists_change(&self) -> bool {
+        self.lists_change.load(Ordering::Acquire)
     }
 
     pub fn clients(&self) -> &Arc<Clients> {

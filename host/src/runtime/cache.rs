@@ -65,6 +65,15 @@ impl Cache {
         Ok(())
     }
 
+    /// Remove what is kept of this component, whichever engine compiled it.
+    pub fn forget(&self, wasm_digest: &str) {
+        let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        let of_it = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(&format!("{wasm_digest}-"));
+        for entry in entries.flatten().filter(of_it) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+
     fn path(&self, engine: &Engine, wasm_digest: &str) -> PathBuf {
         let mut compatibility = Sha256Hasher(Sha256::new());
         engine.precompile_compatibility_hash().hash(&mut compatibility);

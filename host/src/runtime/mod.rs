@@ -52,6 +52,8 @@ pub struct Services {
     pub metrics: Arc<Metrics>,
 }
 
+pub use cache::digest;
+
 /// Can compiled components be kept in this directory? It is created if need be.
 pub fn check_compiled_cache(directory: &Path) -> std::io::Result<()> {
     cache::Cache::open(directory).map(|_| ())
@@ -116,6 +118,13 @@ impl Runtime {
         })
         .await
         .unwrap_or_else(|panic| Err(wasmtime::Error::msg(format!("the compiler panicked: {panic}"))))
+    }
+
+    /// A version that will not come back: its compiled code is not kept for a next start.
+    pub fn forget_compiled(&self, wasm_digest: &str) {
+        if let Some(cache) = &self.cache {
+            cache.forget(wasm_digest);
+        }
     }
 
     fn engine(&self) -> &Engine {

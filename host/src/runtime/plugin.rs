@@ -81,6 +81,9 @@ pub enum Why {
     /// A prompt, a resource or a template.
     #[error("{0}")]
     BadOffer(String),
+    /// Another plugin has the name of something that it offers.
+    #[error("{0}")]
+    NameTaken(String),
 }
 
 impl Why {
@@ -94,6 +97,7 @@ impl Why {
             Why::NoAnswer { .. } => "no_tools",
             Why::BadTool(_) => "bad_tool",
             Why::BadOffer(_) => "bad_offer",
+            Why::NameTaken(_) => "name_taken",
         }
     }
 }
@@ -257,17 +261,8 @@ fn check_imports(engine: &Engine, component: &Component, grants: &Grants) -> Res
         if version != "1.0.0" {
             return Err(Why::NotOffered { interface });
         }
-        let granted = match own {
-            "types" | "call-context" | "progress" | "log" => true,
-            "config" => !grants.config.is_empty(),
-            "http-fetch" => !grants.upstreams.is_empty(),
-            "spawn-cuo" => grants.cuo,
-            "audit-append" => grants.audit_append,
-            "audit-read" => grants.audit_read,
-            "elicit" => grants.elicit,
-            "sample" => grants.sample,
-            "resource-updates" => may_say_updated(engine, component, grants),
-            _ => return Err(Why::NotOffered { interface }),
+        let Some(granted) = grants.allow_import(own, exported(engine, component)("resources")) else {
+            return Err(Why::NotOffered { interface });
         };
         if !granted {
             let grant = imports::missing_grant(own).expect("every interface that can be refused names its grant");

@@ -25,6 +25,8 @@ const CALL_SECONDS: &[f64] = &[
 /// Seconds: from a group commit that was just closing to a store in trouble.
 const APPEND_SECONDS: &[f64] =
     &[0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
+/// Seconds: from a component whose code is in the cache to one of 40 MB that has to be compiled.
+const SWAP_SECONDS: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 const BATCH_ROWS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
 const FUEL: &[f64] = &[1e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9, 1e10];
 
@@ -76,6 +78,9 @@ pub struct Metrics {
     host_call_denials: Counter<u64>,
     plugins_loaded: Counter<u64>,
     plugins_rejected: Counter<u64>,
+    plugins_swapped: Counter<u64>,
+    plugins_swap_duration: Histogram<f64>,
+    grants_reloaded: Counter<u64>,
     plugin_rests: Counter<u64>,
     http_requests: Counter<u64>,
 }
@@ -147,7 +152,18 @@ impl Metrics {
             rate_limited: count("cyberos.bridge.rate_limited", "{request}", "Requests refused by a rate limit."),
             host_call_denials: count("cyberos.bridge.host_call.denials", "{call}", "Host calls refused by policy."),
             plugins_loaded: count("cyberos.bridge.plugins.loaded", "{plugin}", "Plugins loaded, swaps included."),
-            plugins_rejected: count("cyberos.bridge.plugins.rejected", "{plugin}", "Plugins refused at load."),
+            plugins_rejected: count(
+                "cyberos.bridge.plugins.rejected",
+                "{plugin}",
+                "Components that were not admitted, by reason.",
+            ),
+            plugins_swapped: count("cyberos.bridge.plugins.swapped", "{swap}", "Versions that took another's place."),
+            plugins_swap_duration: seconds(
+                "cyberos.bridge.plugins.swap.duration",
+                "From the notice that a file changed to the first call that its new version can serve.",
+                SWAP_SECONDS,
+            ),
+            grants_reloaded: count("cyberos.bridge.plugins.grants.reloaded", "{reload}", "Reloads of plugins.toml."),
             plugin_rests: count(
                 "cyberos.bridge.plugins.rests",
                 "{rest}",
@@ -168,6 +184,12 @@ impl Metrics {
             next.insert(tool.to_owned(), labels.clone());
             next
         });
+    }
+
+    /// Exactly these tools are announced from now on: calls of others count as `unknown`.
+    pub fn know_tools<'a>(&self, tools: impl Iterator<Item = (&'a str, &'a str)>) {
+        let labels = tools.map(|(tool, plugin)| (tool.to_owned(), Arc::new(ToolLabels::new(tool, plugin))));
+        self.tools.store(Arc::new(labels.collect()));
     }
 
     fn labels(&self, tool: &str) -> Arc<ToolLabels> {
@@ -265,6 +287,29 @@ impl Metrics {
     /// Without the plugin's name: a directory of refused files must not grow the number of series.
     pub fn plugin_rejected(&self, why: &'static str) {
         self.plugins_rejected.add(1, &[KeyValue::new("why", why)]);
+    }
+
+    /// A new version serves, so long after the change of its file was noticed; in place of another one, or as the first.
+    pub fn plugin_swapped(&self, in_place: bool, took: Duration) {
+        self.plugins_swapped.add(u64::from(in_place), &[]);
+        self.plugins_swap_duration.record(took.as_secs_f64(), &[]);
+    }
+
+    /// `outcome` is `ok` or `invalid`; grants that are invalid leave the old ones in force.
+    pub fn grants_reloaded(&self, outcome: &'static str) {
+        self.grants_reloaded.add(1, &[KeyValue::new("outcome", outcome)]);
+    }
+
+    /// Ask at every scrape how many plugins are in which state. It must answer at once.
+    pub fn watch_plugins<const N: usize>(&self, states: impl Fn() -> [(&'static str, u64); N] + Send + Sync + 'static) {
+        self.meter
+            .u64_observable_gauge("cyberos.bridge.plugins")
+            .with_unit("{plugin}")
+            .with_description("Plugins by state; one whose new version waits is in two.")
+            .with_callback(move |gauge| {
+                states().into_iter().for_each(|(state, number)| gauge.observe(number, &[KeyValue::new("state", state)]))
+            })
+            .build();
     }
 
     /// A plugin failed so often in a row that its calls are refused for a while.

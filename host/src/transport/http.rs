@@ -66,6 +66,8 @@ pub struct HttpServer {
     pub identifier: Arc<Identifier>,
     pub settings: HttpSettings,
     pub ready: Readiness,
+    /// The text of `GET /healthz`: the process lives, and what it would rather not serve as it is. Anybody may read it.
+    pub health: Arc<dyn Fn() -> String + Send + Sync>,
     /// The text of `GET /metrics`.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// Told of every answer: the route's pattern and the status.
@@ -128,8 +130,8 @@ impl App {
             .layer(middleware::from_fn_with_state(self.server.settings.origins.clone(), guard::check));
         let count = self.server.count.clone();
         Router::new()
-            .route("/healthz", get(async || "ok\n"))
-            .route("/mcp/healthz", get(async || "ok\n"))
+            .route("/healthz", get(healthz))
+            .route("/mcp/healthz", get(healthz))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
             .with_state(self)
@@ -161,6 +163,10 @@ fn known_route(path: &str) -> &'static str {
     .into_iter()
     .find(|r| *r == path)
     .unwrap_or("other")
+}
+
+async fn healthz(State(app): State<App>) -> String {
+    (app.server.health)()
 }
 
 async fn readyz(State(app): State<App>) -> Response {

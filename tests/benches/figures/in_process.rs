@@ -37,7 +37,8 @@ pub async fn bridge(state: &Path, words: &[&str], otlp_endpoint: Option<String>)
     let telemetry =
         Telemetry::start(&TelemetrySettings { otlp_endpoint, span_queue: 1 << 17, ..TelemetrySettings::default() })?;
     let bridge = Bridge::start(settings, telemetry, TaskHome::Here).await?;
-    anyhow::ensure!(bridge.rejected.is_empty(), "{:?}", bridge.rejected);
+    let standings = bridge.plugins.standings();
+    anyhow::ensure!(standings.iter().all(|standing| standing.blocked.is_none()), "{standings:?}");
     Ok(bridge)
 }
 
@@ -57,6 +58,7 @@ pub async fn serve(bridge: &Bridge, beside: axum::Router) -> anyhow::Result<Sock
             hold: None,
             drain: bridge.settings.drain,
         },
+        health: Arc::new(|| "ok\n".into()),
         ready: Arc::new(|| Box::pin(async { Ok(()) })),
         metrics: Arc::new(String::new),
         count: Arc::new(move |route, status| metrics.http_request(route, status)),

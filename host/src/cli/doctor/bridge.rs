@@ -101,9 +101,17 @@ pub async fn sandbox(settings: Settings, store: Option<Arc<dyn Store>>) -> Vec<F
     match Bridge::start_with(settings, telemetry, TaskHome::Here, store).await {
         Err(error) => findings.push(Finding::fail("sandbox", format!("{error:#}"), "Correct what it names.")),
         Ok(bridge) => {
-            for rejected in &bridge.rejected {
+            for standing in bridge.plugins.standings() {
+                let Some(blocked) = standing.blocked else { continue };
                 let mend = "Correct its entry in plugins.toml, or rebuild the component.";
-                findings.push(Finding::fail("plugin", rejected.to_string(), mend));
+                let found = format!("plugin {}: {}", standing.id, blocked.reason);
+                findings.push(match standing.serving {
+                    Some(serving) => {
+                        let version = &serving.version.digest[..12];
+                        Finding::warn("plugin", format!("{found} Version {version} goes on serving."), mend)
+                    }
+                    None => Finding::fail("plugin", found, mend),
+                });
             }
             let entries = bridge.catalog.all();
             let mut plugins: Vec<&str> = entries.iter().map(|entry| entry.plugin.id().as_str()).collect();

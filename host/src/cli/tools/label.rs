@@ -9,24 +9,42 @@ use crate::config::{Grants, Limits, UpstreamGrant};
 
 pub fn text(entry: &Entry) -> String {
     let plugin = &entry.plugin;
-    let grants = plugin.grants();
-    let or_none = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join("\n") };
-    out::fields(&[
+    let mut fields = vec![
         ("plugin", plugin.id().to_string()),
         ("sha256", plugin.digest().to_owned()),
         ("imports", or_none(imports(plugin.imports()))),
+    ];
+    fields.extend(granted(plugin.grants()));
+    out::fields(&fields)
+}
+
+fn or_none(items: Vec<String>) -> String {
+    if items.is_empty() { "none".to_owned() } else { items.join("\n") }
+}
+
+/// What these grants allow, whatever the component asks for.
+pub fn granted(grants: &Grants) -> Vec<(&'static str, String)> {
+    vec![
         ("network", or_none(grants.upstreams.iter().map(|(name, upstream)| network(name, upstream)).collect())),
         ("files", or_none(files(grants))),
         ("services", or_none(services(grants).into_iter().map(str::to_owned).collect())),
         ("environment", or_none(grants.environment.keys().cloned().collect())),
         ("settings", or_none(grants.config.keys().cloned().collect())),
         ("limits", limits(&grants.limits)),
-    ])
+    ]
 }
 
 pub fn json(entry: &Entry) -> Value {
     let plugin = &entry.plugin;
-    let (grants, limits) = (plugin.grants(), &plugin.grants().limits);
+    let mut label = json!({ "plugin": plugin.id(), "sha256": plugin.digest(), "imports": plugin.imports() });
+    let granted = granted_json(plugin.grants());
+    label.as_object_mut().expect("it is one").extend(granted.as_object().cloned().unwrap_or_default());
+    label
+}
+
+/// The same for scripts. Secrets are named by their place.
+pub fn granted_json(grants: &Grants) -> Value {
+    let limits = &grants.limits;
     let upstreams = grants.upstreams.iter().map(|(name, upstream)| {
         json!({
             "name": name,
@@ -37,15 +55,13 @@ pub fn json(entry: &Entry) -> Value {
             "max_request_bytes": upstream.max_request_bytes,
             "max_response_bytes": upstream.max_response_bytes,
             "credential_header": upstream.credential.as_ref().map(|credential| &credential.header),
+            "secret": upstream.credential.as_ref().map(|credential| &credential.secret),
         })
     });
     let directories = grants.directories.iter().map(
         |(guest, directory)| json!({ "path": guest, "host_path": directory.host_path, "writable": directory.writable }),
     );
     json!({
-        "plugin": plugin.id(),
-        "sha256": plugin.digest(),
-        "imports": plugin.imports(),
         "upstreams": upstreams.collect::<Vec<_>>(),
         "directories": directories.collect::<Vec<_>>(),
         "services": services(grants),
@@ -81,7 +97,7 @@ fn imports(all: Vec<String>) -> Vec<String> {
 
 fn network(name: &str, upstream: &UpstreamGrant) -> String {
     let credential = match &upstream.credential {
-        Some(credential) => format!(", the host adds {}", credential.header),
+        Some(credential) => format!(", the host adds {} from {}", credential.header, credential.secret),
         None => String::new(),
     };
     let private = if upstream.allow_private { ", private addresses too" } else { "" };
@@ -102,6 +118,9 @@ fn services(grants: &Grants) -> Vec<&'static str> {
         ("CUO supervisor", grants.cuo),
         ("read the caller's audit log", grants.audit_read),
         ("append to the caller's audit log", grants.audit_append),
+        ("ask the caller's user", grants.elicit),
+        ("ask the caller's model", grants.sample),
+        ("say of any resource that it changed", grants.resource_updates),
     ];
     all.into_iter().filter(|(_, granted)| *granted).map(|(name, _)| name).collect()
 }

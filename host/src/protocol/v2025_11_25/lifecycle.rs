@@ -26,14 +26,19 @@ pub fn initialize(request: Request<'_>) -> Result<Value> {
     if request.peer.policy.may_list_tasks {
         tasks["list"] = json!({});
     }
-    let mut capabilities = json!({ "tools": { "listChanged": false }, "logging": {}, "tasks": tasks });
-    let offers = request.protocol.broker.catalog().kinds();
+    let changes = request.protocol.lists_change();
+    let mut capabilities = json!({ "tools": { "listChanged": changes }, "logging": {}, "tasks": tasks });
+    let offers = request.protocol.kinds();
     let kinds = [("prompts", offers.prompts), ("resources", offers.resources), ("completions", offers.completions)];
     for (kind, _) in kinds.iter().filter(|(_, offered)| *offered) {
         capabilities[kind] = json!({});
     }
     if offers.resources {
         capabilities["resources"]["subscribe"] = true.into();
+    }
+    if changes {
+        capabilities["prompts"]["listChanged"] = true.into();
+        capabilities["resources"]["listChanged"] = true.into();
     }
     Ok(json!({
         "protocolVersion": REVISION,

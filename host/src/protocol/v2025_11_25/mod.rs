@@ -46,7 +46,7 @@ pub fn may_wait(method: &str) -> bool {
 
 pub async fn dispatch(method: &str, request: Request<'_>) -> Result<Value> {
     // What no plugin offers is not advertised, and is then no method of ours.
-    let offers = request.protocol.broker.catalog().kinds();
+    let offers = request.protocol.kinds();
     match method {
         "initialize" => lifecycle::initialize(request),
         "ping" => Ok(json!({})),

@@ -64,7 +64,16 @@ impl<'g> Exchange<'g> {
         Ok(Exchange { grant, origin, method, target, headers, body: request.body.into(), redaction })
     }
 
-    pub(super) async fn run(mut self, clients: &Clients) -> Result<FetchResponse, FetchError> {
+    /// Errors that hold text of the exchange hold no secret.
+    pub(super) async fn run(self, clients: &Clients) -> Result<FetchResponse, FetchError> {
+        let redaction = self.redaction.clone();
+        self.follow(clients).await.map_err(|error| match error {
+            FetchError::Unreachable(why) => FetchError::Unreachable(redaction.text(why.into_bytes())),
+            other => other,
+        })
+    }
+
+    async fn follow(mut self, clients: &Clients) -> Result<FetchResponse, FetchError> {
         let kind = Kind { allow_private: self.grant.allow_private, tls: self.origin.scheme() == "https" };
         // A host that is an address never reaches the resolver.
         if let Some(address) = literal_address(&self.origin) {
@@ -152,7 +161,7 @@ impl<'g> Exchange<'g> {
             .into_iter()
             // It would be the length of what was there before.
             .filter(|(name, _)| !(changed && name == header::CONTENT_LENGTH.as_str()))
-            .map(|(name, value)| (name, String::from_utf8_lossy(&self.redaction.apply(value).0).into_owned()))
+            .map(|(name, value)| (self.redaction.text(name.into_bytes()), self.redaction.text(value)))
             .collect();
         Ok(FetchResponse { status, headers, body })
     }

@@ -5,44 +5,12 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::FetchError;
+use crate::config::is_host_header;
 
 const MAX_HEADERS: usize = 32;
 const MAX_BYTES: usize = 16 << 10;
 /// What an upstream may send in headers; bodies have their own limit.
 pub(super) const MAX_RESPONSE_BYTES: usize = 64 << 10;
-
-/// The host's to set, or able to change what the host decided: who is asked, how the message is framed, which method
-/// or path is meant.
-const HOST_HEADERS: &[&str] = &[
-    // A compressed answer would hide an echoed credential, and unpack to any size.
-    "accept-encoding",
-    "authorization",
-    "baggage",
-    "connection",
-    "content-length",
-    "cookie",
-    "cookie2",
-    "expect",
-    "forwarded",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "te",
-    "traceparent",
-    "tracestate",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "x-original-method",
-    "x-original-url",
-    "x-real-ip",
-    "x-rewrite-url",
-];
-const HOST_PREFIXES: &[&str] = &["proxy-", "x-forwarded-", ":"];
 
 /// Dropped from responses: about the connection, or a session that the plugin must not hold.
 const CONNECTION_HEADERS: &[&str] = &[
@@ -58,10 +26,6 @@ const CONNECTION_HEADERS: &[&str] = &[
     "transfer-encoding",
     "upgrade",
 ];
-
-pub(super) fn is_host_header(name: &HeaderName) -> bool {
-    HOST_HEADERS.contains(&name.as_str()) || HOST_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix))
-}
 
 /// The plugin's headers, checked. `credential` is the header that the host fills in for this upstream.
 pub(super) fn for_upstream(sent: &[(String, String)], credential: Option<&str>) -> Result<HeaderMap, FetchError> {

@@ -1,8 +1,8 @@
 //! The path of a plugin's request: one spelling, then the grant's patterns.
 //!
-//! Servers and proxies disagree on what `//`, `..`, `%2f` and `\` mean. A pattern is only worth something when the
-//! path that was matched is the path that is served, so whatever could be read in two ways is refused, not repaired.
-//! Source: RFC 3986 sections 3.3 and 6.2.2, WHATWG URL path parsing.
+//! The spelling itself is `config`'s: patterns are checked against it when they are read.
+
+use crate::config::normal_path;
 
 /// Longest path and query together.
 pub(super) const MAX_BYTES: usize = 8 << 10;
@@ -27,7 +27,7 @@ impl Target {
         if query.is_some_and(|query| !query.bytes().all(is_query_byte)) {
             return Err("the query holds a character that must be percent-encoded");
         }
-        Ok(Target { path: normalise(path)?, query: query.map(str::to_owned) })
+        Ok(Target { path: normal_path(path)?, query: query.map(str::to_owned) })
     }
 
     /// Does any of the grant's patterns cover this path? The query is not looked at.
@@ -42,67 +42,6 @@ impl Target {
     pub(super) fn query(&self) -> Option<&str> {
         self.query.as_deref()
     }
-}
-
-/// Percent-encoded unreserved characters decoded, escapes in capitals; refuses everything ambiguous.
-fn normalise(path: &str) -> Result<String, &'static str> {
-    if !path.starts_with('/') {
-        return Err("the path does not start with /");
-    }
-    let mut out = String::with_capacity(path.len());
-    let mut rest = path.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'\\' => return Err("the path holds a backslash"),
-            b'%' => {
-                let (Some(high), Some(low)) = (rest.next().and_then(hex_digit), rest.next().and_then(hex_digit)) else {
-                    return Err("the path holds a % that starts no escape");
-                };
-                push_escaped(&mut out, high << 4 | low)?;
-            }
-            _ if is_path_byte(byte) => out.push(char::from(byte)),
-            _ => return Err("the path holds a character that must be percent-encoded"),
-        }
-    }
-    if is_escaped_twice(&out) {
-        return Err("the path is percent-encoded twice");
-    }
-    let segments = out.split('/').skip(1);
-    let last = segments.clone().count().saturating_sub(1);
-    for (at, segment) in segments.enumerate() {
-        if segment.is_empty() && at != last {
-            return Err("the path holds an empty segment (//)");
-        }
-        // Some servers cut off parameters (`..;x`) before they look at a segment.
-        if matches!(segment.split(';').next(), Some("." | "..")) {
-            return Err("the path holds a dot segment");
-        }
-    }
-    Ok(out)
-}
-
-fn push_escaped(out: &mut String, byte: u8) -> Result<(), &'static str> {
-    match byte {
-        b'/' | b'\\' => Err("the path holds an encoded slash"),
-        b'.' => Err("the path holds an encoded dot"),
-        0..0x20 | 0x7f => Err("the path holds an encoded control character"),
-        _ if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') => {
-            out.push(char::from(byte));
-            Ok(())
-        }
-        _ => {
-            out.push_str(&format!("%{byte:02X}"));
-            Ok(())
-        }
-    }
-}
-
-/// `%252e` is `.` to a server that decodes twice; a lone `%25`, as in `100%25`, is harmless.
-fn is_escaped_twice(path: &str) -> bool {
-    path.match_indices("%25").any(|(at, _)| {
-        let after = path.as_bytes().get(at + 3..at + 5);
-        after.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
-    })
 }
 
 fn matches(pattern: &str, path: &str) -> bool {
@@ -124,30 +63,6 @@ fn matches(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// A pattern that can match something, in normal form. The error says what is wrong with it.
-pub(super) fn check_pattern(pattern: &str) -> Result<(), &'static str> {
-    let body = pattern.strip_suffix("/**").unwrap_or(pattern);
-    if body.split('/').any(|segment| segment.contains('*') && segment != "*") {
-        return Err("* stands for a whole segment, and /** for the rest at the end");
-    }
-    if !body.is_empty() && normalise(body)? != body {
-        return Err("letters, digits, - and _ are written without percent-encoding, escapes in capitals");
-    }
-    match pattern.is_empty() {
-        true => Err("it is empty"),
-        false => Ok(()),
-    }
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).map(|digit| digit as u8)
-}
-
-/// `pchar` and `/` of RFC 3986, without `%`.
-fn is_path_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
-}
-
 fn is_query_byte(byte: u8) -> bool {
     byte.is_ascii_graphic() && !b"#\"<>\\^`{|}".contains(&byte)
 }
@@ -155,6 +70,7 @@ fn is_query_byte(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::check_path_pattern;
 
     #[test]
     fn a_path_has_one_spelling_and_keeps_its_query() {
@@ -246,10 +162,10 @@ mod tests {
     #[test]
     fn a_pattern_that_can_never_match_is_told_to_the_operator() {
         for good in ["/", "/**", "/v1/*", "/v1/*/x/**", "/a%20b"] {
-            assert_eq!(check_pattern(good), Ok(()), "{good}");
+            assert_eq!(check_path_pattern(good), Ok(()), "{good}");
         }
         for bad in ["", "v1/*", "/v1/n*", "/v1/**/x", "/v1/../x", "/v1//x", "/%61", "/a%c3%a9", "**"] {
-            assert!(check_pattern(bad).is_err(), "{bad}");
+            assert!(check_path_pattern(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,0 +1,129 @@
+//! `plugins grant`: from flags to an entry in plugins.toml. The edit is `plugins::edit`'s, what it may say is `config`'s.
+
+use anyhow::bail;
+use std::process::ExitCode;
+
+use super::target;
+use crate::cli::out::OutputArgs;
+use crate::config::{SecretPlace, SettingsArgs};
+use crate::plugins::edit::{self, Grant, GrantUpstream, Import};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The plugin: its component's file name without `.wasm`.
+    name: String,
+    /// An HTTP service: the name that the plugin uses, and its address unless it is granted already.
+    #[arg(long, value_name = "NAME[=URL]")]
+    upstream: Option<String>,
+    /// Methods of that service; a new one gets GET alone.
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', requires = "upstream")]
+    methods: Vec<String>,
+    /// A path pattern of that service, such as '/v1/*' or '/v1/**'; repeat for more.
+    #[arg(long, requires = "upstream")]
+    path: Vec<String>,
+    /// That service may have a loopback or private address.
+    #[arg(long, requires = "upstream")]
+    allow_private: bool,
+    /// The credential that the host adds for that service: where it is, never what it is.
+    #[arg(long, value_name = "env:NAME|file:PATH|keyring:NAME", requires = "upstream")]
+    secret: Option<String>,
+    /// The header that carries it; `authorization` unless given.
+    #[arg(long, requires = "secret")]
+    header: Option<String>,
+    /// Put before it with a space, such as Bearer.
+    #[arg(long, requires = "secret")]
+    scheme: Option<String>,
+    /// A directory: the path that the plugin sees, and the one of this machine.
+    #[arg(long, value_name = "PATH=DIR", value_parser = pair)]
+    directory: Vec<(String, String)>,
+    /// The plugin may change what is in it.
+    #[arg(long, requires = "directory")]
+    writable: bool,
+    /// A host interface.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    import: Vec<Import>,
+    /// A setting for the plugin.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = pair)]
+    settings: Vec<(String, String)>,
+    /// An environment variable that the plugin sees. Not for secrets: the plugin reads it.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    environment: Vec<(String, String)>,
+    /// A limit, such as fuel=5000000000.
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = limit)]
+    limit: Vec<(String, i64)>,
+    /// Serve exactly this component under the name.
+    #[arg(long, value_name = "sha256:HEX")]
+    digest: Option<String>,
+    /// Allow tool names outside cyberos.<module>.<verb>.
+    #[arg(long)]
+    any_tool_name: bool,
+    /// Show the change, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -> anyhow::Result<ExitCode> {
+    let id = target::plugin_id(&arguments.name)?;
+    let path = target::grants_path(settings)?;
+    let asked = asked(arguments)?;
+    let before = edit::read(&path)?;
+    let after = edit::grant(&path, &before, &id, &asked)?;
+    target::put(settings, &path, &before, &after, arguments.dry_run, output)?;
+    // The bridge may see what this shell does not: a hint, no refusal.
+    if let Some(place) = &arguments.secret
+        && let Err(no) = SecretPlace::parse(place).and_then(|place| place.read())
+    {
+        eprintln!("note: {}: {}. The bridge will not start until it finds the secret.", place, no.what);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn asked(arguments: &Arguments) -> anyhow::Result<Grant> {
+    let upstream = arguments.upstream.as_ref().map(|text| {
+        let (name, url) = text.split_once('=').map_or((text.as_str(), None), |(name, url)| (name, Some(url)));
+        let parts = (arguments.header.clone(), arguments.scheme.clone());
+        GrantUpstream {
+            name: name.to_owned(),
+            url: url.map(str::to_owned),
+            methods: arguments.methods.clone(),
+            paths: arguments.path.clone(),
+            allow_private: arguments.allow_private,
+            credential: arguments.secret.clone().map(|secret| (secret, parts.0, parts.1)),
+        }
+    });
+    if let Some(place) = &arguments.secret
+        && let Err(no) = SecretPlace::parse(place)
+    {
+        bail!("--secret: {}. {}", no.what, no.remedy);
+    }
+    let asked = Grant {
+        upstream,
+        directories: arguments.directory.clone(),
+        writable: arguments.writable,
+        imports: arguments.import.clone(),
+        config: arguments.settings.clone(),
+        environment: arguments.environment.clone(),
+        limits: arguments.limit.clone(),
+        digest: arguments.digest.clone(),
+        any_tool_name: arguments.any_tool_name,
+    };
+    if format!("{asked:?}") == format!("{:?}", Grant::default()) {
+        bail!(
+            "grant what? Name an --upstream, a --directory, an --import, a setting (--set), a --limit or a --digest."
+        );
+    }
+    Ok(asked)
+}
+
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".into()),
+    }
+}
+
+fn limit(text: &str) -> Result<(String, i64), String> {
+    let (name, value) = pair(text)?;
+    let number = value.replace('_', "").parse().map_err(|_| format!("{value:?} is not a whole number"))?;
+    Ok((name, number))
+}

@@ -1,0 +1,337 @@
+//! What plugins' tools said when an operator agreed to them: kept at the first use, compared with every later version.
+//!
+//! One file, `approved.json`, in a directory of the state directory. Writers lock it and replace it whole; readers need
+//! no lock. A file that cannot be read approves nothing: what was agreed to is not known, so nothing new is trusted.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::Blocked;
+use super::lock::{Lock, replace};
+use super::surface::Surface;
+use crate::config::{Approval, Grants, Policy};
+use crate::model::{Offers, PluginId, Tool};
+
+const FILE: &str = "approved.json";
+
+/// The approvals of one state directory.
+#[derive(Clone, Debug)]
+pub struct Approvals {
+    directory: PathBuf,
+}
+
+/// What a version says, against what was approved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// Nothing of this plugin was approved yet.
+    New,
+    /// Everything that was approved and is still there says the same.
+    Same,
+    /// Something says something else. A unified diff, in which what is invisible is shown as its code.
+    Changed(String),
+}
+
+/// A version that waits for an operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    pub digest: String,
+    /// RFC 3339.
+    pub since: String,
+    pub says: Surface,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approved {
+    /// Of the component that was approved last.
+    pub digest: String,
+    /// RFC 3339.
+    pub at: String,
+    pub by: By,
+    /// What every tool that ever was approved said last. Tools that were withdrawn stay: they may come back.
+    pub says: Surface,
+    /// Names of what the approved component offers today.
+    #[serde(default)]
+    pub offered: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+}
+
+/// Who agreed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// It was the first of its name.
+    FirstUse,
+    /// `plugins.toml` names its digest.
+    Pin,
+    /// `plugins approve`.
+    Operator,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct File {
+    plugins: BTreeMap<String, Approved>,
+}
+
+impl Approvals {
+    /// `directory` is made when something is first approved.
+    pub fn open(directory: &Path) -> Approvals {
+        Approvals { directory: directory.to_owned() }
+    }
+
+    /// The file that changes when something is approved, for whoever waits for it.
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(FILE)
+    }
+
+    /// May this version be served? Records what is approved by being first or pinned, and what waits.
+    ///
+    /// Errors: `changed` (quarantined; the reason holds the diff), `approvals_unreadable` (refused).
+    pub fn admit(
+        &self,
+        policy: &Policy,
+        id: &PluginId,
+        digest: &str,
+        grants: &Grants,
+        says: &Surface,
+    ) -> Result<(), Blocked> {
+        if policy.approval == Approval::Off {
+            return Ok(());
+        }
+        let pinned = grants.pins(digest) == Some(true);
+        let blocked = |blocked: Blocked| Blocked { digest: Some(digest.to_owned()), ..blocked };
+        let unusable = |why: io::Error| {
+            blocked(Blocked::refused(
+                "approvals_unreadable",
+                format!(
+                    "what was approved is not known: {}: {why}. Restore the file; without it every plugin is approved \
+                     anew, as it is.",
+                    self.path().display()
+                ),
+            ))
+        };
+        let diff = match self.judge(id, says).map_err(unusable)? {
+            Compared::New if pinned => return self.record(id, digest, By::Pin, says).map_err(unusable),
+            Compared::New => return self.record(id, digest, By::FirstUse, says).map_err(unusable),
+            Compared::Same => return self.keep_up(id, digest, says).map_err(unusable),
+            Compared::Changed(_) if pinned => return self.record(id, digest, By::Pin, says).map_err(unusable),
+            Compared::Changed(diff) => diff,
+        };
+        self.wait(id, digest, says).map_err(unusable)?;
+        Err(blocked(Blocked::quarantined(
+            "changed",
+            format!(
+                "what its tools say has changed since it was approved. Read the change, then approve it with \
+                 `plugins approve {id}`, or put the approved version back.\n{diff}"
+            ),
+        )))
+    }
+
+    /// What a version's tools say, against what was approved. A file that cannot be read is a change.
+    pub fn compare(&self, id: &PluginId, tools: &[Tool]) -> Compared {
+        self.judge(id, &Surface::of_tools(tools)).unwrap_or_else(|why| {
+            Compared::Changed(format!("what was approved is not known: {}: {why}", self.path().display()))
+        })
+    }
+
+    /// Agree to what this version's tools say.
+    pub fn approve(&self, id: &PluginId, digest: &str, tools: &[Tool]) -> io::Result<()> {
+        self.record(id, digest, By::Operator, &Surface::of_tools(tools))
+    }
+
+    /// The same for all that it offers.
+    pub fn approve_all(&self, id: &PluginId, digest: &str, tools: &[Tool], offers: &Offers) -> io::Result<()> {
+        self.record(id, digest, By::Operator, &Surface::of(tools, offers))
+    }
+
+    /// Agree to the version that waits, if it still is the one with this digest. `false`: it is not.
+    pub fn approve_waiting(&self, id: &PluginId, digest: &str) -> io::Result<bool> {
+        let mut agreed = false;
+        self.change(|file| {
+            let Some(entry) = file.plugins.get_mut(id.as_str()) else { return };
+            let Some(waiting) = entry.waiting.take_if(|waiting| waiting.digest == digest) else { return };
+            *entry = approved(By::Operator, &waiting.digest, &waiting.says, Some(entry));
+            agreed = true;
+        })?;
+        Ok(agreed)
+    }
+
+    /// What is known of one plugin.
+    pub fn of(&self, id: &PluginId) -> io::Result<Option<Approved>> {
+        Ok(self.read()?.plugins.remove(id.as_str()))
+    }
+
+    fn judge(&self, id: &PluginId, says: &Surface) -> io::Result<Compared> {
+        Ok(match self.of(id)? {
+            None => Compared::New,
+            Some(approved) => approved.says.changes_to(says).map_or(Compared::Same, Compared::Changed),
+        })
+    }
+
+    fn record(&self, id: &PluginId, digest: &str, by: By, says: &Surface) -> io::Result<()> {
+        self.change(|file| {
+            let entry = approved(by, digest, says, file.plugins.get(id.as_str()));
+            file.plugins.insert(id.to_string(), entry);
+        })
+    }
+
+    /// A version that says the same: it is the approved one from now on, with what is new in it.
+    fn keep_up(&self, id: &PluginId, digest: &str, says: &Surface) -> io::Result<()> {
+        // The usual start: nothing to write, so nothing is locked.
+        let known = |entry: &Approved| entry.digest == digest && entry.waiting.is_none();
+        if self.of(id)?.as_ref().is_some_and(known) {
+            return Ok(());
+        }
+        self.change(|file| {
+            if let Some(entry) = file.plugins.get(id.as_str()) {
+                let entry = approved(entry.by, digest, says, Some(entry));
+                file.plugins.insert(id.to_string(), entry);
+            }
+        })
+    }
+
+    fn wait(&self, id: &PluginId, digest: &str, says: &Surface) -> io::Result<()> {
+        let waits = |entry: &Approved| entry.waiting.as_ref().is_some_and(|waiting| waiting.digest == digest);
+        if self.of(id)?.as_ref().is_some_and(waits) {
+            return Ok(());
+        }
+        self.change(|file| {
+            if let Some(entry) = file.plugins.get_mut(id.as_str()) {
+                let (digest, says) = (digest.to_owned(), says.clone());
+                entry.waiting = Some(Waiting { digest, since: Timestamp::now().to_string(), says });
+            }
+        })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut File)) -> io::Result<()> {
+        let _lock = Lock::take(&self.directory)?;
+        let mut file = self.read()?;
+        change(&mut file);
+        let text = serde_json::to_string_pretty(&file).expect("what was read or made is JSON");
+        replace(&self.path(), text.as_bytes(), 0o600)
+    }
+
+    fn read(&self) -> io::Result<File> {
+        match std::fs::read(self.path()) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|why| io::Error::new(ErrorKind::InvalidData, why)),
+            Err(why) if why.kind() == ErrorKind::NotFound => Ok(File::default()),
+            Err(why) => Err(why),
+        }
+    }
+}
+
+fn approved(by: By, digest: &str, says: &Surface, before: Option<&Approved>) -> Approved {
+    let kept = before.map(|before| &before.says);
+    Approved {
+        digest: digest.to_owned(),
+        at: Timestamp::now().to_string(),
+        by,
+        offered: says.0.keys().cloned().collect(),
+        says: kept.map_or_else(|| says.clone(), |kept| says.clone().with_rest_of(kept)),
+        waiting: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::BlockedKind;
+    use serde_json::json;
+    use tempfile::TempDir;
+
+    fn says(items: &[(&str, &str)]) -> Surface {
+        let said = |(name, text): &(&str, &str)| (format!("tool {name}"), json!({ "description": text }));
+        Surface(items.iter().map(said).collect())
+    }
+
+    struct Bench(TempDir);
+
+    impl Bench {
+        fn new() -> Bench {
+            Bench(tempfile::tempdir().unwrap())
+        }
+        fn approvals(&self) -> Approvals {
+            Approvals::open(&self.0.path().join("plugins"))
+        }
+        fn admit(&self, digest: &str, surface: &Surface) -> Result<(), Blocked> {
+            self.approvals().admit(&Policy::default(), &id(), digest, &Grants::default(), surface)
+        }
+    }
+
+    fn id() -> PluginId {
+        PluginId::parse("weather").unwrap()
+    }
+
+    #[test]
+    fn the_first_version_is_trusted_and_a_changed_one_waits() {
+        let bench = Bench::new();
+        assert_eq!(bench.admit("a", &says(&[("t", "Reads.")])), Ok(()));
+        assert_eq!(bench.admit("b", &says(&[("t", "Reads.")])), Ok(()), "the same words in other bytes");
+        let blocked = bench.admit("c", &says(&[("t", "Deletes.")])).unwrap_err();
+        assert_eq!((blocked.kind, blocked.word), (BlockedKind::Quarantined, "changed"));
+        assert!(blocked.reason.contains("-description: Reads.\n+description: Deletes."), "{}", blocked.reason);
+        assert!(bench.admit("c", &says(&[("t", "Deletes.")])).is_err(), "waiting does not wear off");
+        assert_eq!(bench.admit("b", &says(&[("t", "Reads.")])), Ok(()), "the approved one may come back");
+    }
+
+    #[test]
+    fn what_waits_is_served_once_an_operator_agrees_to_exactly_that() {
+        let bench = Bench::new();
+        bench.admit("a", &says(&[("t", "Reads.")])).unwrap();
+        bench.admit("b", &says(&[("t", "Deletes.")])).unwrap_err();
+        let approvals = bench.approvals();
+        assert!(!approvals.approve_waiting(&id(), "another").unwrap(), "not what the operator has read");
+        assert!(approvals.approve_waiting(&id(), "b").unwrap());
+        assert_eq!(bench.admit("b", &says(&[("t", "Deletes.")])), Ok(()));
+        assert!(bench.admit("a", &says(&[("t", "Reads.")])).is_err(), "now the old words are the change");
+        assert!(!approvals.approve_waiting(&PluginId::parse("nobody").unwrap(), "b").unwrap());
+    }
+
+    #[test]
+    fn a_tool_cannot_change_by_going_away_and_coming_back() {
+        let bench = Bench::new();
+        bench.admit("a", &says(&[("t", "Reads."), ("u", "Lists.")])).unwrap();
+        assert_eq!(bench.admit("b", &says(&[("u", "Lists.")])), Ok(()));
+        assert!(bench.admit("c", &says(&[("t", "Deletes."), ("u", "Lists.")])).is_err());
+    }
+
+    #[test]
+    fn a_pin_approves_and_no_policy_asks_nothing() {
+        let bench = Bench::new();
+        bench.admit("a", &says(&[("t", "Reads.")])).unwrap();
+        let changed = says(&[("t", "Deletes.")]);
+        let off = Policy { approval: Approval::Off, ..Policy::default() };
+        assert_eq!(bench.approvals().admit(&off, &id(), "b", &Grants::default(), &changed), Ok(()));
+        let pinned = Grants { digest: Some("sha256:b".into()), ..Grants::default() };
+        assert_eq!(bench.approvals().admit(&Policy::default(), &id(), "b", &pinned, &changed), Ok(()));
+        assert_eq!(bench.approvals().of(&id()).unwrap().unwrap().by, By::Pin);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_approves_nothing() {
+        let bench = Bench::new();
+        bench.admit("a", &says(&[("t", "Reads.")])).unwrap();
+        std::fs::write(bench.approvals().path(), "{").unwrap();
+        let blocked = bench.admit("a", &says(&[("t", "Reads.")])).unwrap_err();
+        assert_eq!((blocked.kind, blocked.word), (BlockedKind::Refused, "approvals_unreadable"));
+        assert!(matches!(bench.approvals().compare(&id(), &[]), Compared::Changed(_)));
+    }
+
+    #[test]
+    fn writers_at_the_same_time_lose_nothing() {
+        let bench = Bench::new();
+        std::thread::scope(|threads| {
+            for n in 0..8 {
+                let approvals = bench.approvals();
+                threads.spawn(move || {
+                    let id = PluginId::parse(&format!("plugin-{n}")).unwrap();
+                    approvals.record(&id, "a", By::FirstUse, &says(&[("t", "Reads.")])).unwrap();
+                });
+            }
+        });
+        assert_eq!(bench.approvals().read().unwrap().plugins.len(), 8);
+    }
+}

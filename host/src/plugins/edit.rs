@@ -1,0 +1,536 @@
+//! Changes to `plugins.toml` by command: comments, order and everything else stay as the operator wrote them.
+//!
+//! Pure but for [`write`]. Only `cli` uses this: no call, no tool and no transport reaches what grants (a test holds it to
+//! that). Whether the result makes sense is `config`'s to say, before anything is written.
+
+use clap::ValueEnum;
+use std::io;
+use std::path::Path;
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
+
+use super::lock::{Lock, replace};
+use crate::config::{Mistakes, PluginsFile, Secrets};
+use crate::model::PluginId;
+
+/// Host interfaces that are granted by a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Import {
+    Cuo,
+    AuditAppend,
+    AuditRead,
+    Elicit,
+    Sample,
+    ResourceUpdates,
+}
+
+impl Import {
+    fn field(self) -> &'static str {
+        match self {
+            Import::Cuo => "cuo",
+            Import::AuditAppend => "audit_append",
+            Import::AuditRead => "audit_read",
+            Import::Elicit => "elicit",
+            Import::Sample => "sample",
+            Import::ResourceUpdates => "resource_updates",
+        }
+    }
+}
+
+/// What to add or set. Lists grow, everything else is replaced.
+#[derive(Clone, Debug, Default)]
+pub struct Grant {
+    pub upstream: Option<GrantUpstream>,
+    /// Path that the plugin sees, directory of this machine.
+    pub directories: Vec<(String, String)>,
+    /// Of these directories.
+    pub writable: bool,
+    pub imports: Vec<Import>,
+    pub config: Vec<(String, String)>,
+    pub environment: Vec<(String, String)>,
+    pub limits: Vec<(String, i64)>,
+    pub digest: Option<String>,
+    pub any_tool_name: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct GrantUpstream {
+    pub name: String,
+    /// Needed for one that is new.
+    pub url: Option<String>,
+    pub methods: Vec<String>,
+    pub paths: Vec<String>,
+    pub allow_private: bool,
+    /// Place of the secret, header, scheme.
+    pub credential: Option<(String, Option<String>, Option<String>)>,
+}
+
+/// What to take away. Everything in it must have been granted.
+#[derive(Clone, Debug, Default)]
+pub struct Revoke {
+    /// The whole entry.
+    pub everything: bool,
+    pub upstream: Option<RevokeUpstream>,
+    pub directories: Vec<String>,
+    pub imports: Vec<Import>,
+    pub config: Vec<String>,
+    pub environment: Vec<String>,
+    pub limits: Vec<String>,
+    pub digest: bool,
+    pub any_tool_name: bool,
+}
+
+/// The whole upstream, unless parts of it are named.
+#[derive(Clone, Debug, Default)]
+pub struct RevokeUpstream {
+    pub name: String,
+    pub methods: Vec<String>,
+    pub paths: Vec<String>,
+    pub credential: bool,
+    pub allow_private: bool,
+}
+
+/// Why a change is not made. For the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    #[error("{0}")]
+    Impossible(String),
+    /// The file as it is, or as it would be.
+    #[error(transparent)]
+    Mistakes(#[from] Mistakes),
+    #[error("{0} has been changed by somebody else meanwhile. Run the command again.")]
+    Overtaken(String),
+    #[error("{path}: {why}")]
+    Io { path: String, why: io::Error },
+}
+
+type Result<T, E = EditError> = std::result::Result<T, E>;
+
+fn impossible<T>(what: impl Into<String>) -> Result<T> {
+    Err(EditError::Impossible(what.into()))
+}
+
+/// The text of the file with these grants.
+pub fn grant(path: &Path, text: &str, id: &PluginId, grant: &Grant) -> Result<String> {
+    let mut document = document(path, text)?;
+    let plugin = child(child(document.as_item_mut(), "plugins")?, id.as_str())?;
+    if let Some(upstream) = &grant.upstream {
+        grant_upstream(plugin, id, upstream)?;
+    }
+    for import in &grant.imports {
+        set(table(plugin)?, import.field(), true);
+    }
+    for (guest, host) in &grant.directories {
+        let directory = table(child(child(plugin, "directories")?, guest)?)?;
+        set(directory, "host_path", host.as_str());
+        if grant.writable {
+            set(directory, "writable", true);
+        }
+    }
+    for (field, values) in [("config", &grant.config), ("environment", &grant.environment)] {
+        for (name, value) in values {
+            set(table(inline_child(plugin, field)?)?, name, value.as_str());
+        }
+    }
+    for (name, value) in &grant.limits {
+        set(table(child(plugin, "limits")?)?, name, *value);
+    }
+    if let Some(digest) = &grant.digest {
+        set(table(plugin)?, "digest", digest.as_str());
+    }
+    if grant.any_tool_name {
+        set(table(plugin)?, "any_tool_name", true);
+    }
+    checked(path, &document)
+}
+
+fn grant_upstream(plugin: &mut Item, id: &PluginId, grant: &GrantUpstream) -> Result<()> {
+    let name = &grant.name;
+    let upstream = table(child(child(plugin, "upstreams")?, name)?)?;
+    match &grant.url {
+        Some(url) => set(upstream, "url", url.as_str()),
+        None if upstream.contains_key("url") => {}
+        None => return impossible(format!("{id} has no upstream {name} yet; write --upstream {name}=https://…")),
+    }
+    if !grant.methods.is_empty() {
+        // Without a list it was GET alone, which stays granted.
+        let is_new = !upstream.contains_key("paths");
+        if !upstream.contains_key("methods") && !is_new {
+            add_to(upstream, "methods", &["GET".to_owned()])?;
+        }
+        add_to(upstream, "methods", &grant.methods)?;
+    }
+    if !upstream.contains_key("paths") && grant.paths.is_empty() {
+        return impossible(format!(
+            "an upstream without paths grants nothing; add --path, such as --path '/v1/**' for {name}"
+        ));
+    }
+    add_to(upstream, "paths", &grant.paths)?;
+    if grant.allow_private {
+        set(upstream, "allow_private", true);
+    }
+    if let Some((secret, header, scheme)) = &grant.credential {
+        let mut credential = InlineTable::new();
+        for (field, value) in [("header", header.as_ref()), ("scheme", scheme.as_ref()), ("secret", Some(secret))] {
+            if let Some(value) = value {
+                credential.insert(field, value.into());
+            }
+        }
+        upstream.remove("credential");
+        upstream.insert("credential", Item::Value(credential.into()));
+    }
+    Ok(())
+}
+
+/// The text of the file without these grants. Errors: something was not granted.
+pub fn revoke(path: &Path, text: &str, id: &PluginId, revoke: &Revoke) -> Result<String> {
+    let mut document = document(path, text)?;
+    let plugins = document.get_mut("plugins").and_then(Item::as_table_like_mut);
+    let Some(plugins) = plugins.filter(|plugins| plugins.contains_key(id.as_str())) else {
+        return impossible(format!("{id} has no entry in {}: nothing is granted to it", path.display()));
+    };
+    if revoke.everything {
+        plugins.remove(id.as_str());
+        return checked(path, &document);
+    }
+    let plugin = plugins.get_mut(id.as_str()).expect("it has an entry");
+    let plugin = table(plugin)?;
+    if let Some(upstream) = &revoke.upstream {
+        revoke_upstream(plugin, id, upstream)?;
+    }
+    for import in &revoke.imports {
+        let field = import.field();
+        match plugin.get(field).and_then(Item::as_bool) {
+            Some(true) => drop(plugin.remove(field)),
+            _ => return impossible(format!("{field} is not granted to {id}")),
+        }
+    }
+    let named = [
+        ("directories", &revoke.directories),
+        ("config", &revoke.config),
+        ("environment", &revoke.environment),
+        ("limits", &revoke.limits),
+    ];
+    for (field, names) in named {
+        for name in names {
+            remove_from(plugin, id, field, name)?;
+        }
+    }
+    for (field, asked) in [("digest", revoke.digest), ("any_tool_name", revoke.any_tool_name)] {
+        if asked && plugin.remove(field).is_none() {
+            return impossible(format!("{field} is not set for {id}"));
+        }
+    }
+    checked(path, &document)
+}
+
+fn revoke_upstream(plugin: &mut dyn TableLike, id: &PluginId, revoke: &RevokeUpstream) -> Result<()> {
+    let name = &revoke.name;
+    if revoke.methods.is_empty() && revoke.paths.is_empty() && !revoke.credential && !revoke.allow_private {
+        return remove_from(plugin, id, "upstreams", name);
+    }
+    let upstream = plugin.get_mut("upstreams").and_then(|all| all.get_mut(name)).and_then(Item::as_table_like_mut);
+    let Some(upstream) = upstream else { return impossible(format!("upstream {name} is not granted to {id}")) };
+    for (field, values) in [("methods", &revoke.methods), ("paths", &revoke.paths)] {
+        for value in values {
+            let array = upstream.get_mut(field).and_then(Item::as_array_mut);
+            let found = array.and_then(|array| {
+                let at = array.iter().position(|one| one.as_str() == Some(value))?;
+                array.remove(at);
+                Some(())
+            });
+            if found.is_none() {
+                return impossible(format!("{value} is not among the {field} of {name} that are granted to {id}"));
+            }
+        }
+    }
+    if revoke.credential && upstream.remove("credential").is_none() {
+        return impossible(format!("upstream {name} of {id} has no credential"));
+    }
+    if revoke.allow_private && upstream.remove("allow_private").is_none() {
+        return impossible(format!("upstream {name} of {id} may not reach private addresses anyway"));
+    }
+    Ok(())
+}
+
+/// Put the changed text in place of the one that it was made from, in one step. `lock`: a directory of the state
+/// directory.
+pub fn write(path: &Path, lock: &Path, before: &str, after: &str) -> Result<()> {
+    let io = |why| EditError::Io { path: path.display().to_string(), why };
+    let _lock = Lock::take(lock).map_err(io)?;
+    if read(path)? != before {
+        return Err(EditError::Overtaken(path.display().to_string()));
+    }
+    replace(path, after.as_bytes(), 0o644).map_err(io)
+}
+
+/// The file's text; empty when there is no file yet.
+pub fn read(path: &Path) -> Result<String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(text),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(why) => Err(EditError::Io { path: path.display().to_string(), why }),
+    }
+}
+
+/// A file with mistakes is not edited: what a change means in it is not known.
+fn document(path: &Path, text: &str) -> Result<DocumentMut> {
+    PluginsFile::parse(path, text, Secrets::Named)?;
+    text.parse().map_err(|why: toml_edit::TomlError| EditError::Impossible(why.to_string()))
+}
+
+fn checked(path: &Path, document: &DocumentMut) -> Result<String> {
+    let text = document.to_string();
+    PluginsFile::parse(path, &text, Secrets::Named)?;
+    Ok(text)
+}
+
+fn table(item: &mut Item) -> Result<&mut dyn TableLike> {
+    match item.as_table_like_mut() {
+        Some(table) => Ok(table),
+        None => impossible("a table is expected in plugins.toml where something else stands"),
+    }
+}
+
+/// The table of that name, made in the style of the one around it when it is not there.
+fn child<'i>(parent: &'i mut Item, name: &str) -> Result<&'i mut Item> {
+    let inline = parent.is_inline_table();
+    let made = || match inline {
+        true => Item::Value(InlineTable::new().into()),
+        false => {
+            let mut table = Table::new();
+            // Its header is written only when it has fields of its own.
+            table.set_implicit(true);
+            Item::Table(table)
+        }
+    };
+    Ok(table(parent)?.entry(name).or_insert_with(made))
+}
+
+/// The same for small tables, which read better on one line.
+fn inline_child<'i>(parent: &'i mut Item, name: &str) -> Result<&'i mut Item> {
+    Ok(table(parent)?.entry(name).or_insert_with(|| Item::Value(InlineTable::new().into())))
+}
+
+/// In place of the old value, with the comment behind it.
+fn set(table: &mut dyn TableLike, name: &str, value: impl Into<Value>) {
+    let mut value = value.into();
+    if let Some(old) = table.get(name).and_then(Item::as_value) {
+        *value.decor_mut() = old.decor().clone();
+        if let Some(item) = table.get_mut(name) {
+            *item = Item::Value(value);
+        }
+        return;
+    }
+    table.insert(name, Item::Value(value));
+}
+
+fn add_to(table: &mut dyn TableLike, name: &str, values: &[String]) -> Result<()> {
+    let list = table.entry(name).or_insert_with(|| Item::Value(Array::new().into()));
+    let Some(array) = list.as_array_mut() else { return impossible(format!("{name} is not a list")) };
+    for text in values {
+        if array.iter().any(|one| one.as_str() == Some(text)) {
+            continue;
+        }
+        // A list with a line for each element stays one.
+        let lined = array.iter().last().map(|last| last.decor().clone());
+        let lined = lined.filter(|decor| decor.prefix().and_then(|p| p.as_str()).is_some_and(|p| p.contains('\n')));
+        match lined {
+            Some(decor) => {
+                let mut value = Value::from(text.as_str());
+                *value.decor_mut() = decor;
+                array.push_formatted(value);
+            }
+            None => array.push(text.as_str()),
+        }
+    }
+    Ok(())
+}
+
+fn remove_from(plugin: &mut dyn TableLike, id: &PluginId, field: &str, name: &str) -> Result<()> {
+    let granted = plugin.get_mut(field).and_then(Item::as_table_like_mut);
+    let Some(granted) = granted else {
+        return impossible(format!("{field} {name} is not granted to {id}: it has none"));
+    };
+    if granted.remove(name).is_none() {
+        let has: Vec<String> = granted.iter().map(|(name, _)| name.to_owned()).collect();
+        return impossible(format!("{field} {name} is not granted to {id}; it has {}", has.join(", ")));
+    }
+    if granted.is_empty() {
+        plugin.remove(field);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"# Grants of the weather station.
+
+[plugins.weather] # Berlin
+cuo = true # for routing
+config = { units = "metric" }
+
+# The service that we pay for.
+[plugins.weather.upstreams.api]
+url = "https://api.example.com" # production
+paths = [
+    "/v1/forecast/*", # daily
+]
+
+[plugins.other]
+audit_read = true
+"#;
+
+    fn id(id: &str) -> PluginId {
+        PluginId::parse(id).unwrap()
+    }
+
+    fn granted(text: &str, plugin: &str, change: &Grant) -> Result<String> {
+        grant(Path::new("plugins.toml"), text, &id(plugin), change)
+    }
+
+    fn revoked(text: &str, plugin: &str, change: &Revoke) -> Result<String> {
+        revoke(Path::new("plugins.toml"), text, &id(plugin), change)
+    }
+
+    #[test]
+    fn a_grant_changes_its_lines_and_no_others() {
+        let upstream = GrantUpstream {
+            name: "api".into(),
+            methods: vec!["POST".into()],
+            paths: vec!["/v1/stations/**".into(), "/v1/forecast/*".into()],
+            credential: Some(("env:KEY".into(), None, Some("Bearer".into()))),
+            ..GrantUpstream::default()
+        };
+        let change = Grant {
+            upstream: Some(upstream),
+            imports: vec![Import::Elicit],
+            config: vec![("units".into(), "imperial".into())],
+            limits: vec![("fuel".into(), 5)],
+            ..Grant::default()
+        };
+        let after = granted(FILE, "weather", &change).unwrap();
+        for kept in
+            ["# Grants of", "# Berlin", "# for routing", "# The service", "# production", "# daily", "[plugins.other]"]
+        {
+            assert!(after.contains(kept), "{kept} is lost:\n{after}");
+        }
+        let file = PluginsFile::parse(Path::new("p"), &after, Secrets::Named).unwrap();
+        let weather = file.grants("weather");
+        let api = &weather.upstreams["api"];
+        assert_eq!(api.methods, ["GET", "POST"]);
+        assert_eq!(api.paths, ["/v1/forecast/*", "/v1/stations/**"]);
+        assert_eq!(api.credential.as_ref().unwrap().secret, "env:KEY");
+        assert!(weather.elicit && weather.cuo && weather.limits.fuel == 5 && weather.config["units"] == "imperial");
+        assert!(file.grants("other").audit_read);
+        assert!(after.find("[plugins.weather]") < after.find("[plugins.other]"), "{after}");
+    }
+
+    #[test]
+    fn a_file_can_begin_with_a_grant() {
+        let upstream = GrantUpstream {
+            name: "api".into(),
+            url: Some("https://api.example.com".into()),
+            paths: vec!["/v1/*".into()],
+            ..GrantUpstream::default()
+        };
+        let change = Grant { upstream: Some(upstream), any_tool_name: true, ..Grant::default() };
+        let after = granted("", "weather", &change).unwrap();
+        let lines: Vec<&str> = after.lines().filter(|line| !line.is_empty()).collect();
+        assert_eq!(
+            lines,
+            [
+                "[plugins.weather]",
+                "any_tool_name = true",
+                "[plugins.weather.upstreams.api]",
+                "url = \"https://api.example.com\"",
+                "paths = [\"/v1/*\"]"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_granted_and_revoked_again_leaves_the_grants_as_they_were() {
+        let change =
+            Grant { imports: vec![Import::Sample], config: vec![("a".into(), "b".into())], ..Grant::default() };
+        let back = Revoke { imports: vec![Import::Sample], config: vec!["a".into()], ..Revoke::default() };
+        let after = revoked(&granted(FILE, "weather", &change).unwrap(), "weather", &back).unwrap();
+        assert_eq!(after, FILE);
+    }
+
+    #[test]
+    fn a_grant_that_makes_no_sense_is_not_made() {
+        let with = |url: &str, path: &str| Grant {
+            upstream: Some(GrantUpstream {
+                name: "new".into(),
+                url: Some(url.into()),
+                paths: vec![path.into()],
+                ..GrantUpstream::default()
+            }),
+            ..Grant::default()
+        };
+        let error = granted(FILE, "weather", &with("ftp://x.example", "/v1/n*")).unwrap_err().to_string();
+        assert!(error.contains("upstreams.new.url") && error.contains("upstreams.new.paths.0"), "{error}");
+        let error = granted("plugins = 3", "weather", &Grant::default()).unwrap_err().to_string();
+        assert!(error.contains("plugins.toml:1:"), "{error}");
+        let no_url =
+            Grant { upstream: Some(GrantUpstream { name: "x".into(), ..Default::default() }), ..Grant::default() };
+        assert!(granted(FILE, "weather", &no_url).unwrap_err().to_string().contains("--upstream x=https://"));
+    }
+
+    #[test]
+    fn what_was_not_granted_cannot_be_revoked() {
+        let api = |paths: &[&str], methods: &[&str], credential| Revoke {
+            upstream: Some(RevokeUpstream {
+                name: "api".into(),
+                paths: paths.iter().map(|p| (*p).to_owned()).collect(),
+                methods: methods.iter().map(|m| (*m).to_owned()).collect(),
+                credential,
+                allow_private: false,
+            }),
+            ..Revoke::default()
+        };
+        let cases = [
+            ("nobody", Revoke { everything: true, ..Revoke::default() }, "nobody has no entry"),
+            ("weather", Revoke { imports: vec![Import::Elicit], ..Revoke::default() }, "elicit is not granted"),
+            ("weather", Revoke { directories: vec!["/d".into()], ..Revoke::default() }, "it has none"),
+            ("weather", Revoke { config: vec!["unit".into()], ..Revoke::default() }, "it has units"),
+            ("weather", api(&["/v2"], &[], false), "/v2 is not among the paths"),
+            ("weather", api(&[], &["PUT"], false), "PUT is not among the methods"),
+            ("weather", api(&[], &[], true), "has no credential"),
+        ];
+        for (plugin, change, says) in cases {
+            let error = revoked(FILE, plugin, &change).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_upstream_is_revoked_whole_or_in_part() {
+        let part = Revoke {
+            upstream: Some(RevokeUpstream {
+                name: "api".into(),
+                paths: vec!["/v1/forecast/*".into()],
+                ..Default::default()
+            }),
+            ..Revoke::default()
+        };
+        let after = revoked(FILE, "weather", &part).unwrap();
+        assert!(after.contains("[plugins.weather.upstreams.api]") && !after.contains("forecast"), "{after}");
+        let whole =
+            Revoke { upstream: Some(RevokeUpstream { name: "api".into(), ..Default::default() }), ..Revoke::default() };
+        let after = revoked(FILE, "weather", &whole).unwrap();
+        assert!(!after.contains("upstreams") && after.contains("cuo = true # for routing"), "{after}");
+    }
+
+    #[test]
+    fn a_file_that_changed_meanwhile_is_not_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, lock) = (directory.path().join("plugins.toml"), directory.path().join("state"));
+        write(&path, &lock, "", FILE).unwrap();
+        assert!(matches!(write(&path, &lock, "", "other"), Err(EditError::Overtaken(_))));
+        write(&path, &lock, FILE, "").unwrap();
+        assert_eq!(read(&path).unwrap(), "");
+    }
+}

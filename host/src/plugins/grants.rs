@@ -1,0 +1,146 @@
+//! `plugins.toml` while the bridge runs: read again when it changes; one that is wrong leaves the old one in force.
+
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::Who;
+use super::files;
+use crate::config::{BadSetting, Grants, PluginsFile, Policy};
+
+pub struct GrantsFile {
+    /// `None`: there is no plugins directory.
+    path: Option<PathBuf>,
+    /// It was named by the operator, so that its absence is a mistake and not an empty file.
+    required: bool,
+    file: PluginsFile,
+    /// As it was when it was last read.
+    text: Option<String>,
+    /// By plugin: a digest of its entry, for the record of who changed what.
+    marks: BTreeMap<String, String>,
+    /// Why the file as it is now is not in force.
+    fault: Option<String>,
+    who: Option<Who>,
+}
+
+impl GrantsFile {
+    /// `file` is what the settings' loader read from `path`.
+    pub fn open(path: Option<PathBuf>, required: bool, file: PluginsFile) -> Result<GrantsFile, BadSetting> {
+        let text = path.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
+        let who = path.as_deref().and_then(files::owner);
+        let marks = marks(text.as_deref().unwrap_or_default());
+        Ok(GrantsFile { path, required, file, text, marks, fault: None, who })
+    }
+
+    /// `None` when it is as it was; else whether it is in force.
+    pub fn read_again(&mut self) -> Option<Result<(), String>> {
+        let path = self.path.clone()?;
+        let read = std::fs::read_to_string(&path);
+        let text = match read {
+            Ok(text) => Some(text),
+            Err(why) if why.kind() == ErrorKind::NotFound && !self.required => None,
+            Err(why) => return self.keep(format!("{} cannot be read: {why}", path.display())),
+        };
+        if text == self.text && self.fault.is_none() {
+            return None;
+        }
+        let file = match &text {
+            // By the one reader of that file, so that a reload means what a start means.
+            Some(_) => PluginsFile::read(&path),
+            None => Ok(PluginsFile::default()),
+        };
+        match file {
+            Err(why) => self.keep(why.to_string()),
+            Ok(file) => {
+                self.file = file;
+                self.marks = marks(text.as_deref().unwrap_or_default());
+                self.text = text;
+                self.fault = None;
+                self.who = files::owner(&path);
+                Some(Ok(()))
+            }
+        }
+    }
+
+    /// The old ones stay. Said once for each mistake, not at each look.
+    fn keep(&mut self, fault: String) -> Option<Result<(), String>> {
+        let new = self.fault.as_ref() != Some(&fault);
+        self.fault = Some(fault.clone());
+        new.then_some(Err(fault))
+    }
+
+    pub fn of(&self, plugin: &str) -> Grants {
+        self.file.grants(plugin)
+    }
+    pub fn policy(&self) -> &Policy {
+        &self.file.policy
+    }
+    pub fn mark(&self, plugin: &str) -> Option<String> {
+        self.marks.get(plugin).cloned()
+    }
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+    /// Who changed it last.
+    pub fn who(&self) -> Option<&Who> {
+        self.who.as_ref()
+    }
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+}
+
+fn marks(text: &str) -> BTreeMap<String, String> {
+    let Ok(mut table) = toml::from_str::<toml::Table>(text) else { return BTreeMap::new() };
+    let Some(toml::Value::Table(plugins)) = table.remove("plugins") else { return BTreeMap::new() };
+    // A digest, because an entry may hold values that are nobody else's business.
+    let mark = |entry: toml::Value| hex::encode(Sha256::digest(entry.to_string()));
+    plugins.into_iter().map(|(plugin, entry)| (plugin, mark(entry))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_leaves_the_old_grants_in_force_and_is_said_once() {
+        // given
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("plugins.toml");
+        std::fs::write(&path, "[plugins.notes]\ncuo = true\n").unwrap();
+        let mut file = GrantsFile::open(Some(path.clone()), false, PluginsFile::read(&path).unwrap()).unwrap();
+        assert!(file.read_again().is_none(), "nothing changed");
+        // when
+        std::fs::write(&path, "[plugins.notes]\ncuo = 7\n").unwrap();
+        let said = file.read_again().unwrap().unwrap_err();
+        // then
+        assert!(said.contains("plugins.toml:2:7: "), "{said}");
+        assert!(file.read_again().is_none());
+        assert!(file.of("notes").cuo && file.fault().is_some());
+        // and the old text again is as good as a new one
+        std::fs::write(&path, "[plugins.notes]\ncuo = true\n").unwrap();
+        assert_eq!(file.read_again(), Some(Ok(())));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(file.read_again(), Some(Ok(())), "no file grants nothing");
+        assert!(!file.of("notes").cuo);
+    }
+
+    #[test]
+    fn another_secret_is_another_grant() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, secret) = (directory.path().join("plugins.toml"), directory.path().join("secret"));
+        let place = secret.display();
+        std::fs::write(
+            &path,
+            format!("[plugins.a.upstreams.api]\nurl = \"https://example.com\"\npaths = []\ncredential = {{ secret = \"file:{place}\" }}\n"),
+        )
+        .unwrap();
+        let read = |value: &str| {
+            std::fs::write(&secret, value).unwrap();
+            PluginsFile::read(&path).unwrap().grants("a")
+        };
+        let (one, two, same) = (read("one"), read("two"), read("one"));
+        assert!(one != two && one == same);
+    }
+}

@@ -1,0 +1,124 @@
+//! The set of plugins that serve: the built-in ones, and those of the operator's directory, which come, change and go
+//! while the bridge runs.
+//!
+//! One look after the other (`set`) compares files and grants with what serves; a candidate passes every check
+//! (`admission`) before anything is put into the catalogue; `watch` says when to look, `history` keeps what served last
+//! and before. What is demanded of every candidate is in `signatures` and `approvals`; `edit` changes the file of grants,
+//! for commands alone. Knows no transport and no wire: who has to hear of a change is told through a callback. Source: design
+//! section 4; docs/decisions/0022-hot-swap.md.
+
+mod admission;
+pub mod approvals;
+pub mod edit;
+pub mod files;
+mod grants;
+mod held;
+mod history;
+pub mod interface;
+mod lock;
+pub mod provenance;
+mod set;
+pub mod signatures;
+pub mod surface;
+mod watch;
+
+pub use admission::{Candidate, MAX_COMPONENT_BYTES};
+pub use approvals::{Approvals, Compared};
+pub use history::{RolledBack, roll_back};
+pub use provenance::Provenance;
+pub use set::{Charge, PluginSet, SetParts};
+
+use serde::{Deserialize, Serialize};
+
+use crate::runtime::{Rejected, Why};
+
+/// What became of one plugin, as the operator sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Standing {
+    /// The plugin's id; of a file whose name is none, that name without `.wasm`.
+    pub id: String,
+    pub built_in: bool,
+    /// What answers calls now.
+    pub serving: Option<Serving>,
+    /// What is in the directory and does not serve.
+    pub blocked: Option<Blocked>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Serving {
+    #[serde(flatten)]
+    pub version: Version,
+    /// The digest of the version before, for `plugins rollback`.
+    pub previous: Option<String>,
+    pub tools: Vec<String>,
+    /// It was taken from the bridge's own copy, because the file in the directory may not serve.
+    pub kept: bool,
+}
+
+/// One version of a component, and how it came to serve.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// SHA-256 of the component, in hex.
+    pub digest: String,
+    /// RFC 3339.
+    pub since: String,
+    pub who: Option<Who>,
+}
+
+/// The owner of the file that changed: as close to "who did it" as a file system says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Who {
+    /// `None` when the system has no name for the number.
+    pub user: Option<String>,
+    pub uid: u32,
+}
+
+/// A candidate that may not serve.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Blocked {
+    /// `None` when the file could not be read.
+    pub digest: Option<String>,
+    pub kind: BlockedKind,
+    /// One of a closed set, for metrics, health and audit.
+    pub word: &'static str,
+    /// For the operator: what is wrong, and what to do. It may name paths.
+    pub reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BlockedKind {
+    /// The file has to change.
+    Refused,
+    /// The operator has to agree; the file as it is may then serve.
+    Quarantined,
+}
+
+impl BlockedKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BlockedKind::Refused => "refused",
+            BlockedKind::Quarantined => "quarantined",
+        }
+    }
+}
+
+impl Blocked {
+    pub fn refused(word: &'static str, reason: impl Into<String>) -> Blocked {
+        Blocked { digest: None, kind: BlockedKind::Refused, word, reason: reason.into() }
+    }
+
+    pub fn quarantined(word: &'static str, reason: impl Into<String>) -> Blocked {
+        Blocked { digest: None, kind: BlockedKind::Quarantined, word, reason: reason.into() }
+    }
+}
+
+impl From<Rejected> for Blocked {
+    fn from(rejected: Rejected) -> Blocked {
+        let kind = match rejected.why {
+            Why::NotGranted { .. } => BlockedKind::Quarantined,
+            _ => BlockedKind::Refused,
+        };
+        Blocked { digest: None, kind, word: rejected.why.word(), reason: rejected.why.to_string() }
+    }
+}

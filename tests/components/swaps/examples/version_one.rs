@@ -1,0 +1,6 @@
+//! Version one: one tool.
+
+mod common;
+
+version!("one");
+export_tools!(Version);

@@ -1,0 +1,6 @@
+//! Version two: one tool.
+
+mod common;
+
+version!("two");
+export_tools!(Version);

@@ -1,0 +1,1 @@
+//! Nothing here: the versions are in `examples/`, a file each.
