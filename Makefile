@@ -31,6 +31,7 @@ author-guests: ## The components that the tests have of other languages
 test: plugins guests author-guests ## All tests, with a Postgres of their own
 	scripts/need-postgres
 	scripts/need-clients
+	scripts/need-registry
 	CARGO="$(CARGO)" tests/with-postgres scripts/run-tests
 
 conformance: build guests ## The official conformance suite alone
@@ -54,8 +55,9 @@ bench: plugins guests ## The figures of the design, as ratios within one run
 	$(CARGO) build --release --bins
 	scripts/bench
 
-release: plugins ## The binary that is shipped
-	$(CARGO) build --profile dist --bins
+release: plugins ## The binary that is shipped: static, with a bill of materials and checksums, in target/dist-out
+	scripts/need-musl
+	CARGO="$(CARGO)" scripts/release
 
 clean:
 	$(CARGO) clean

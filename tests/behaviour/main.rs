@@ -42,6 +42,8 @@ mod questions;
 mod races;
 mod rate_limits;
 mod refused_components;
+mod registry;
+mod release;
 mod replicas;
 mod scopes;
 mod sdk_clients;

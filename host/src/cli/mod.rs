@@ -54,6 +54,8 @@ enum Command {
     Serve,
     /// See and call tools from here, without a client.
     Tools(tools::Arguments),
+    /// Write, publish and take plugins.
+    Plugin(plugin::Arguments),
     /// Plugins: which version serves and what waits, who may do what, and the way back.
     Plugins(plugins::Arguments),
     /// Access tokens of this machine's development issuer.

@@ -31,6 +31,7 @@ pub use describe::Used;
 pub use embedded::Embedded;
 pub use engine::{MAX_CALLS, has_pagemap_scan};
 pub use examine::{Declared, Examination, Import};
+pub use imports::missing_grant;
 pub use offered::check_name as check_import;
 pub use plugin::{Plugin, Rejected, Why};
 
