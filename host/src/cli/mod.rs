@@ -72,8 +72,6 @@ enum Command {
     Memory(memory::Arguments),
     /// The database's schema.
     Store(store::Arguments),
-    /// Write a plugin: make a project, build it, try it.
-    Plugin(plugin::Arguments),
     /// Check everything that a bridge stands on, and say how to mend what is wrong.
     Doctor(doctor::Arguments),
     /// Run one stored task to its end. Started by the bridge itself.
