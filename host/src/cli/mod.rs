@@ -54,7 +54,7 @@ enum Command {
     Serve,
     /// See and call tools from here, without a client.
     Tools(tools::Arguments),
-    /// Write, publish and take plugins.
+    /// Write a plugin: make a project, build it, try it; publish it, and take those of others.
     Plugin(plugin::Arguments),
     /// Plugins: which version serves and what waits, who may do what, and the way back.
     Plugins(plugins::Arguments),
