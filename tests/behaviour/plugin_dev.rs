@@ -154,6 +154,7 @@ fn it_serves_over_loopback_and_grants_only_what_somebody_agreed_to() {
     dev.says("serving cyberos.demo.dev");
     let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    bridge_tests::bridge::with_tls();
     let answer = tokio::runtime::Runtime::new().unwrap().block_on(async {
         let client = reqwest::Client::new().post(url).header("accept", "application/json, text/event-stream");
         client

@@ -9,9 +9,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use url::Url;
 
-use super::outside::{Component, NotAComponent};
 use super::digest;
 use super::login::Login;
+use super::outside::{Component, NotAComponent};
 use super::pins::{PinError, Pins, replace};
 use super::registry::{Registry, RegistryError};
 use super::source::Source;

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::outside::{Component, NotAComponent};
 use super::digest;
 use super::login::Login;
+use super::outside::{Component, NotAComponent};
 use super::registry::{CONFIG_TYPE, Registry, RegistryError, SIGNATURE, WASM_TYPE};
 
 /// A detached signature is a few hundred bytes.
