@@ -212,6 +212,65 @@ async fn while_a_changed_version_waits_the_approved_one_serves_and_approval_need
 }
 
 #[tokio::test]
+async fn going_back_agrees_to_what_the_version_before_says() {
+    // given: an operator who agreed to a change
+    let setup = Bridge::http().guests(&[], "").unlimited();
+    put(&setup, "echo.wasm", &echo());
+    let bridge = setup.start().await;
+    described(&bridge, SAID).await;
+    put(&setup, "echo.wasm", &changed_echo());
+    bridge.logged("plugin echo: what its tools say has changed").await;
+    let shell = Shell::beside(&setup);
+    shell.text(&["plugins", "approve", "echo", "--yes"]);
+    described(&bridge, CHANGED).await;
+    let plugins = format!("--plugins={}", setup.home().join("plugins").display());
+    // when, then: back, and back again, and nothing waits
+    for words in [SAID, CHANGED] {
+        shell.text(&["plugins", "rollback", "echo", &plugins]);
+        described(&bridge, words).await;
+        assert_eq!(bridge.get("/healthz").await.text, "ok\n");
+    }
+    // but a file that somebody merely put there waits as before
+    put(&setup, "echo.wasm", &echo());
+    for _ in 0..200 {
+        if bridge.get("/healthz").await.text != "ok\n" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(bridge.get("/healthz").await.text, "degraded\nplugin echo: quarantined changed\n");
+    described(&bridge, CHANGED).await;
+}
+
+#[tokio::test]
+async fn going_back_takes_the_pin_along() {
+    // given: two versions as `plugin add` leaves them, each pinned with its source
+    let setup = Bridge::http().guests(&[], "").unlimited();
+    let file = setup.home().join("plugins/plugins.toml");
+    let pinned = |wasm: &[u8]| {
+        let entry = "# ours\n[plugins.echo]\ndigest";
+        format!("{entry} = \"sha256:{}\" # by add\nsource = \"oci://r.example/echo\"\n", sha256(wasm))
+    };
+    put(&setup, "echo.wasm", &echo());
+    put(&setup, "plugins.toml", pinned(&echo()).as_bytes());
+    let bridge = setup.start().await;
+    described(&bridge, SAID).await;
+    put(&setup, "plugins.toml", pinned(&changed_echo()).as_bytes());
+    put(&setup, "echo.wasm", &changed_echo());
+    described(&bridge, CHANGED).await;
+    // when
+    let (shell, plugins) = (Shell::beside(&setup), format!("--plugins={}", setup.home().join("plugins").display()));
+    let done = shell.json(&["plugins", "rollback", "echo", &plugins, "--json"]);
+    // then: it serves, its pin names it, and the rest of the file is as it was
+    assert_eq!((&done["pin_moved"], &done["to"]), (&true.into(), &sha256(&echo()).into()), "{done:#}");
+    described(&bridge, SAID).await;
+    assert_eq!(bridge.get("/healthz").await.text, "ok\n");
+    let text = fs::read_to_string(&file).unwrap();
+    let expected = format!("# ours\n[plugins.echo]\ndigest = \"sha256:{}\" # by add\n", sha256(&echo()));
+    assert_eq!(text, expected, "a source that is not this version's is not kept");
+}
+
+#[tokio::test]
 async fn a_signature_that_comes_later_lets_its_component_in_and_the_way_back_brings_its_own() {
     // given
     let keys = KeyPair::generate_unencrypted_keypair().unwrap();

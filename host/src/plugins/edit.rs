@@ -143,6 +143,19 @@ pub fn grant(path: &Path, text: &str, id: &PluginId, grant: &Grant) -> Result<St
     checked(path, &document)
 }
 
+/// The text of the file in which a plugin that is pinned to another component is pinned to this one. `source` goes: it names
+/// where the other came from. `None`: nothing stands in this component's way.
+pub fn move_pin(path: &Path, text: &str, id: &PluginId, digest: &str) -> Result<Option<String>> {
+    if PluginsFile::parse(path, text, Secrets::Named)?.grants(id.as_str()).pins(digest) != Some(false) {
+        return Ok(None);
+    }
+    let mut document = document(path, text)?;
+    let plugin = table(child(child(document.as_item_mut(), "plugins")?, id.as_str())?)?;
+    set(plugin, "digest", format!("sha256:{digest}"));
+    plugin.remove("source");
+    checked(path, &document).map(Some)
+}
+
 fn grant_upstream(plugin: &mut Item, id: &PluginId, grant: &GrantUpstream) -> Result<()> {
     let name = &grant.name;
     let upstream = table(child(child(plugin, "upstreams")?, name)?)?;

@@ -14,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use super::signatures::signature_path;
-use super::{Version, files};
+use super::{Approvals, Version, files};
 use crate::config::Settings;
 use crate::model::PluginId;
 use crate::runtime::digest;
@@ -194,7 +194,16 @@ fn is_ours(directory: &Path) -> bool {
     fs::symlink_metadata(directory).is_ok_and(|meta| meta.mode() & 0o077 == 0 && ours(meta))
 }
 
-/// What [`roll_back`] did.
+/// A version that can come back, and where to. Nothing is changed before [`WayBack::take`].
+pub struct WayBack {
+    directory: PathBuf,
+    wasm: Vec<u8>,
+    signature: Option<Vec<u8>>,
+    approvals: Approvals,
+    done: RolledBack,
+}
+
+/// What [`WayBack::take`] does.
 #[derive(Debug, Serialize)]
 pub struct RolledBack {
     pub id: PluginId,
@@ -204,12 +213,11 @@ pub struct RolledBack {
     pub file: PathBuf,
 }
 
-/// Put the version before into the plugins directory, in one step. Whoever watches it serves it then; a bridge that does not
-/// run serves it when it starts.
+/// Which version comes back to the plugins directory.
 ///
 /// When the file there is not what serves (it is refused, quarantined or gone), the version that serves comes back;
 /// else the one before it, so that twice is back again.
-pub fn roll_back(settings: &Settings, name: &str) -> anyhow::Result<RolledBack> {
+pub fn way_back(settings: &Settings, name: &str) -> anyhow::Result<WayBack> {
     let directory = settings.args.plugins.as_deref().context("--plugins is not set: there is nothing to roll back")?;
     let id = PluginId::parse(&name.replace('_', "-"))
         .with_context(|| format!("{name:?} is no plugin's id; `plugins list` shows them"))?;
@@ -228,18 +236,46 @@ pub fn roll_back(settings: &Settings, name: &str) -> anyhow::Result<RolledBack> 
     let wasm = history
         .component(&id, &to.digest)
         .with_context(|| format!("version {} of plugin {id} is not kept any more", &to.digest[..12]))?;
-    // The signature first: the version that serves is not held against another one's.
-    let signature = signature_path(&file);
-    match fs::read(signature_path(&history.path_of(&id, &to.digest))) {
-        Ok(kept) => put(directory, &signature, &kept),
-        Err(_) => fs::remove_file(&signature).or_else(|why| match why.kind() {
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(why),
-        }),
+    Ok(WayBack {
+        directory: directory.to_owned(),
+        wasm,
+        signature: fs::read(signature_path(&history.path_of(&id, &to.digest))).ok(),
+        approvals: Approvals::open(&settings.state_dir.join("plugins")),
+        done: RolledBack { to: to.digest.clone(), id, from, file },
+    })
+}
+
+impl WayBack {
+    pub fn id(&self) -> &PluginId {
+        &self.done.id
     }
-    .with_context(|| format!("{} cannot be written", signature.display()))?;
-    put(directory, &file, &wasm).with_context(|| format!("{} cannot be written", file.display()))?;
-    Ok(RolledBack { to: to.digest.clone(), id, from, file })
+
+    /// The digest of the version that comes back, in hex.
+    pub fn to(&self) -> &str {
+        &self.done.to
+    }
+
+    /// Put that version into the plugins directory, in one step. Whoever watches it serves it then; a bridge that does not
+    /// run serves it when it starts.
+    pub fn take(self) -> anyhow::Result<RolledBack> {
+        let WayBack { directory, wasm, signature, approvals, done } = self;
+        // Whoever goes back agrees to what that version says: it served before.
+        approvals
+            .agree_to_return(&done.id, &done.to)
+            .with_context(|| format!("{} cannot be written", approvals.path().display()))?;
+        // The signature first: the version that serves is not held against another one's.
+        let beside = signature_path(&done.file);
+        match signature {
+            Some(kept) => put(&directory, &beside, &kept),
+            None => fs::remove_file(&beside).or_else(|why| match why.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(why),
+            }),
+        }
+        .with_context(|| format!("{} cannot be written", beside.display()))?;
+        put(&directory, &done.file, &wasm).with_context(|| format!("{} cannot be written", done.file.display()))?;
+        Ok(done)
+    }
 }
 
 /// By rename, so that nobody ever reads half of it; a link is replaced, not what it leads to.
