@@ -6,7 +6,7 @@ WASM       := target/plugins/wasm32-wasip2/component
 BRIDGE     := target/debug/cyberos-mcp-bridge
 ADDRESS    ?= 127.0.0.1:8082
 
-.PHONY: run build plugins guests test conformance conformance-serve fuzz test-postgres-ready clients lint fmt bench release clean help
+.PHONY: run build plugins guests author-guests test conformance conformance-serve fuzz test-postgres-ready clients lint fmt bench release clean help
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,10 +24,14 @@ plugins: .wasm-target ## The eight tool components
 guests: .wasm-target ## The components that the tests misuse
 	$(CARGO) build --profile component --target wasm32-wasip2 --target-dir target/plugins -p 'guest-*' -p 'fixture-*' --lib --examples
 
-test: plugins guests ## All tests, with a Postgres of their own
+author-guests: ## The components that the tests have of other languages
+	scripts/need-authors
+	scripts/author-guests
+
+test: plugins guests author-guests ## All tests, with a Postgres of their own
 	scripts/need-postgres
 	scripts/need-clients
-	scripts/need-authors
+	scripts/need-registry
 	CARGO="$(CARGO)" tests/with-postgres scripts/run-tests
 
 conformance: build guests ## The official conformance suite alone
@@ -51,8 +55,9 @@ bench: plugins guests ## The figures of the design, as ratios within one run
 	$(CARGO) build --release --bins
 	scripts/bench
 
-release: plugins ## The binary that is shipped
-	$(CARGO) build --profile dist --bins
+release: plugins ## The binary that is shipped: static, with a bill of materials and checksums, in target/dist-out
+	scripts/need-musl
+	CARGO="$(CARGO)" scripts/release
 
 clean:
 	$(CARGO) clean

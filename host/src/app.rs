@@ -124,7 +124,7 @@ impl Bridge {
         let launcher = match home {
             TaskHome::Here => TaskLauncher::InProcess,
             TaskHome::Detached(arguments) => TaskLauncher::Detached(Detach {
-                program: std::env::current_exe().context("this program's own path is not known")?,
+                program: own_path()?,
                 arguments,
                 environment: settings
                     .args
@@ -336,9 +336,18 @@ fn issuer(text: &str) -> Result<IssuerSettings, BadSetting> {
     Ok(IssuerSettings { issuer: issuer.to_owned(), keys })
 }
 
+/// Where this program is, so that it can start itself again. The kernel knows; where nothing is mounted on /proc, as in an
+/// empty container, the name that it was started by must do.
+fn own_path() -> anyhow::Result<PathBuf> {
+    let named = || std::env::args_os().next().map(PathBuf::from).filter(|name| name.components().count() > 1);
+    std::env::current_exe()
+        .or_else(|unknown| named().filter(|name| name.is_file()).map_or(Err(unknown), std::path::absolute))
+        .context("this program's own path is not known; start it by its full path, or mount /proc")
+}
+
 pub fn cuo_settings(settings: &Settings) -> anyhow::Result<CuoSettings> {
     let args = &settings.args;
-    let executable = std::env::current_exe().context("this program's own path is not known")?;
+    let executable = own_path()?;
     let argv: Vec<OsString> = settings.cuo_command.iter().map(Into::into).collect();
     Ok(CuoSettings {
         // `None`: the catalogue in this binary.

@@ -1,7 +1,7 @@
 //! The bridge as a library: everything behind `cyberos-mcp-bridge`, so that the command line, the tests and the
 //! benchmarks use the same code.
 //!
-//! Arrows between modules go one way: `cli → plugins, transport → protocol → broker → auth, runtime → upstreams, store`.
+//! Arrows between modules go one way: `cli → author, plugins, transport → protocol → broker → auth, runtime → upstreams, store`.
 //! `model`, `error`, `config` and `telemetry` are known to all and know none of them.
 
 pub mod app;

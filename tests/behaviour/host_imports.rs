@@ -23,10 +23,10 @@ on_both_transports! {
 
 /// A service on loopback that remembers who asked for what.
 #[derive(Clone, Default)]
-struct Upstream(Arc<Mutex<Vec<(String, HeaderMap)>>>);
+pub struct Upstream(Arc<Mutex<Vec<(String, HeaderMap)>>>);
 
 impl Upstream {
-    async fn start(&self) -> SocketAddr {
+    pub async fn start(&self) -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let this = self.clone();
@@ -59,7 +59,11 @@ impl Upstream {
         }
     }
 
-    fn seen(&self) -> Vec<(String, HeaderMap)> {
+    pub fn clear(&self) {
+        self.0.lock().unwrap().clear();
+    }
+
+    pub fn seen(&self) -> Vec<(String, HeaderMap)> {
         self.0.lock().unwrap().clone()
     }
 }

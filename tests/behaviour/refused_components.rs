@@ -10,10 +10,10 @@ use std::path::PathBuf;
 const REFUSED: &[(&str, &str, &[&str])] = &[
     ("asks_ungranted", "not_granted", &["cyberos:plugin/spawn-cuo@1.0.0", "`cuo = true`", "plugins.toml"]),
     ("imports_unknown", "not_offered", &["test:vault/vault@1.0.0", "does not offer"]),
-    ("wrong_world", "wrong_world", &["does not export cyberos:plugin/tools@1.0.0"]),
+    ("wrong_world", "wrong_world", &["exports neither cyberos:plugin/tools@1.0.0", "it exports no function"]),
     ("list_traps", "no_tools", &["list-tools did not answer", "unreachable"]),
     ("list_spins", "no_tools", &["list-tools did not answer", "fuel"]),
-    ("list_sleeps", "no_tools", &["list-tools did not answer", "longer than a second"]),
+    ("list_sleeps", "no_tools", &["list-tools did not answer", "longer than five seconds"]),
     ("list_calls_host", "no_tools", &["list-tools did not answer", "host call limit"]),
     ("lists_nothing", "bad_tool", &["declares 0 tools"]),
     ("lists_too_many", "bad_tool", &["declares 65 tools"]),

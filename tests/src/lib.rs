@@ -10,6 +10,7 @@ pub mod events;
 pub mod fuzzing;
 pub mod gate;
 pub mod inside;
+pub mod oci_registry;
 pub mod otlp;
 pub mod postgres;
 pub mod recorder;

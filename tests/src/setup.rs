@@ -115,14 +115,25 @@ impl Setup {
         self
     }
 
-    /// Serve these components of `tests/components` beside the eight, with this `plugins.toml`.
+    /// Serve these components of `tests/components` beside the eight, with this `plugins.toml`. A component of a crate's
+    /// examples is `examples/<file>`.
     pub fn guests(self, guests: &[&str], grants: &str) -> Setup {
+        let built = |guest: &&str| target().join(format!("plugins/wasm32-wasip2/component/{guest}.wasm"));
+        self.serve(guests.iter().map(built).collect(), "make guests", grants)
+    }
+
+    /// The same for those of `tests/authors/fixtures`, which other languages were written in: `js` and `python`.
+    pub fn author_guests(self, guests: &[&str], grants: &str) -> Setup {
+        let built = |guest: &&str| target().join(format!("plugins/authors/{guest}.wasm"));
+        self.serve(guests.iter().map(built).collect(), "make author-guests", grants)
+    }
+
+    fn serve(self, guests: Vec<PathBuf>, made_by: &str, grants: &str) -> Setup {
         let directory = self.home().join("plugins");
         fs::create_dir_all(&directory).expect("a directory for plugins");
-        for guest in guests {
-            let built = target().join(format!("plugins/wasm32-wasip2/component/{guest}.wasm"));
-            assert!(built.is_file(), "{} is not built: run `make guests`", built.display());
-            let link = directory.join(format!("{guest}.wasm"));
+        for built in guests {
+            assert!(built.is_file(), "{} is not built: run `{made_by}`", built.display());
+            let link = directory.join(built.file_name().expect("a file"));
             if !link.exists() {
                 symlink(&built, link).expect("a link to the component");
             }

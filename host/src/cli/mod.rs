@@ -54,6 +54,8 @@ enum Command {
     Serve,
     /// See and call tools from here, without a client.
     Tools(tools::Arguments),
+    /// Write a plugin: make a project, build it, try it; publish it, and take those of others.
+    Plugin(plugin::Arguments),
     /// Plugins: which version serves and what waits, who may do what, and the way back.
     Plugins(plugins::Arguments),
     /// Access tokens of this machine's development issuer.
@@ -70,8 +72,6 @@ enum Command {
     Memory(memory::Arguments),
     /// The database's schema.
     Store(store::Arguments),
-    /// Write a plugin: make a project, build it, try it.
-    Plugin(plugin::Arguments),
     /// Check everything that a bridge stands on, and say how to mend what is wrong.
     Doctor(doctor::Arguments),
     /// Run one stored task to its end. Started by the bridge itself.

@@ -1,9 +1,12 @@
-//! `plugin`: for those who write plugins.
+//! `plugin`: for those who write plugins, and those who take them.
 
+mod add;
 mod build;
 mod check;
 mod dev;
+mod login;
 mod new;
+mod publish;
 mod target;
 mod test;
 
@@ -34,11 +37,17 @@ enum Command {
     Dev(dev::Arguments),
     /// Say what a host would say of a component, and what to do about it.
     Check(check::Arguments),
+    /// Put a component into an OCI registry, where others can take it from.
+    Publish(publish::Arguments),
+    /// Take a component from a registry, an address or a file into a plugins directory, pinned by its digest.
+    Add(add::Arguments),
 }
 
 pub async fn run(settings: SettingsArgs, arguments: Arguments) -> anyhow::Result<ExitCode> {
     let output = arguments.output;
     let code = match arguments.command {
+        Command::Publish(publish) => return publish::run(publish, output).await,
+        Command::Add(add) => return add::run(settings, add, output).await,
         Command::New(arguments) => return new::run(arguments),
         Command::Build(arguments) => return build::run(arguments).await,
         Command::Dev(arguments) => dev::run(settings, arguments).await,
@@ -62,4 +71,9 @@ impl Arguments {
 fn refused(error: &author::Error) -> ExitCode {
     eprintln!("{}: {}", app::NAME, out::printable(&error.to_string()));
     ExitCode::from(if error.is_verdict() { out::NO } else { out::REFUSED })
+}
+
+/// Registries and manifests have their say in these errors, and must not steer a terminal.
+fn said(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow::anyhow!(out::printable(&error.to_string()))
 }

@@ -25,6 +25,6 @@ pub use plugins_file::{PluginsFile, Secrets};
 pub use policy::{Approval, Policy, Signatures, public_key};
 pub use rate_limits::{BucketRate, Rate, RateSetting, WindowRate};
 pub use secret_place::{NoSecret, SecretPlace};
-pub use settings::{BadSetting, Settings, StoreSettings, state_dir};
+pub use settings::{BadSetting, Settings, StoreSettings, read_environment, state_dir};
 pub use toolchains::Toolchains;
 pub use upstream_rules::{is_host_header, parse_method};

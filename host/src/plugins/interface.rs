@@ -3,6 +3,7 @@
 use wit_component::DecodedWasm;
 
 use crate::config::Grants;
+use crate::runtime::check_import;
 
 /// The imports and exports of a component, by interface.
 pub struct Interface {
@@ -58,21 +59,12 @@ impl Interface {
 
 fn verdict(import: &str, grants: &Grants, resources: bool) -> Verdict {
     const ALWAYS: [&str; 4] = ["types", "call-context", "progress", "log"];
-    const WASI: [&str; 6] =
-        ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
-    let granted = |granted: bool| if granted { Verdict::Granted } else { Verdict::Missing };
-    if import.starts_with("wasi:http/") {
-        // Its types come with every HTTP library; the way out is the same as `http-fetch`.
-        return granted(!grants.upstreams.is_empty());
-    }
-    if WASI.iter().any(|package| import.starts_with(package)) {
-        return Verdict::Always;
-    }
-    let own = import.strip_prefix("cyberos:plugin/").and_then(|name| name.strip_suffix("@1.0.0"));
-    match own.and_then(|own| Some((own, grants.allow_import(own, resources)?))) {
-        None => Verdict::NotOffered,
-        Some((own, _)) if ALWAYS.contains(&own) => Verdict::Always,
-        Some((_, allowed)) => granted(allowed),
+    match check_import(import) {
+        Err(_) => Verdict::NotOffered,
+        Ok(None) => Verdict::Always,
+        Ok(Some(own)) if ALWAYS.contains(&own) => Verdict::Always,
+        Ok(Some(own)) if grants.allow_import(own, resources) == Some(true) => Verdict::Granted,
+        Ok(Some(_)) => Verdict::Missing,
     }
 }
 

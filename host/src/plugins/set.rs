@@ -342,6 +342,8 @@ impl PluginSet {
         held.policy = Some(policy.clone());
         (held.signature, held.approvals) = (signature, approvals);
         let judged = match read {
+            // Removed since it was found: the next look, which that calls for, sees it.
+            Err(_) if std::fs::symlink_metadata(path).is_err() => return None,
             Err(blocked) if held.blocked.as_ref() == Some(&blocked) && !again => return None,
             Err(blocked) => {
                 held.seen = None;
@@ -420,6 +422,9 @@ impl PluginSet {
         let digest = &candidate.digest[..12];
         held.news.push(match (&held.plugin, candidate.kept) {
             (_, true) => News::Waits(format!("the version that served last, {digest}, goes on serving")),
+            (Some(old), false) if old.digest() == candidate.digest => {
+                News::Good(format!("{digest} serves under its new grants"))
+            }
             (Some(old), false) => News::Good(format!("{digest} serves in place of {}", old.version())),
             (None, false) => News::Good(format!("{digest} serves")),
         });

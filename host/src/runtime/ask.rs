@@ -10,7 +10,7 @@ use super::bindings::prompts::exports::cyberos::plugin::prompts as wit_prompts;
 use super::bindings::resources::exports::cyberos::plugin::resources as wit_resources;
 use super::call::CallState;
 use super::convert;
-use super::plugin::Plugin;
+use super::plugin::{Plugin, ToolExports};
 use crate::error::{Error, Reason, Result};
 use crate::model::{Laps, PromptResult, ReadResult, Reference, Suggestions, ToolResult};
 
@@ -50,7 +50,12 @@ impl Ask for AskTool {
         store: &mut Store<CallState>,
         laps: &mut Laps,
     ) -> wasmtime::Result<Result<wit::ToolResult, wit::ToolError>> {
-        let guest = laps.lap("instantiate", plugin.exports().tools.instantiate_async(&mut *store).await)?;
+        let exports = match &plugin.exports().tools {
+            ToolExports::World(exports) => exports,
+            // Boxed, so that the ordinary call does not carry its future.
+            ToolExports::Typed(typed) => return Box::pin(typed.call(&self.name, &self.arguments, store, laps)).await,
+        };
+        let guest = laps.lap("instantiate", exports.instantiate_async(&mut *store).await)?;
         laps.lap("run", guest.cyberos_plugin_tools().call_call_tool(&mut *store, &self.name, &self.arguments).await)
     }
 

@@ -17,7 +17,7 @@ use super::bindings::cyberos::plugin::types as wit;
 use super::deadline::Deadline;
 use super::engine::Clock;
 use super::failure::{Evidence, explain};
-use super::imports::{ClientGate, ProgressGate};
+use super::imports::{ClientGate, ProgressGate, WasiHttp};
 use super::lanes::Pace;
 use super::limiter::Limiter;
 use super::output::Capture;
@@ -64,7 +64,8 @@ impl<T> Ended<T> {
 /// The data of a call's store; host imports are implemented on it.
 pub struct CallState {
     wasi: WasiCtx,
-    table: ResourceTable,
+    pub(super) table: ResourceTable,
+    pub(super) wasi_http: Option<Box<WasiHttp>>,
     pub(super) limiter: Limiter,
     pub(super) output: Capture,
     pub(super) plugin: PluginId,
@@ -175,6 +176,7 @@ impl Plugin {
         let state = CallState {
             wasi,
             table: table(),
+            wasi_http: None,
             limiter: Limiter::new(limits, self.memory_share().clone()),
             output,
             plugin: self.id().clone(),

@@ -13,12 +13,15 @@ use super::call::{CallState, describing_call};
 use super::convert;
 use super::lanes::Pace;
 use super::output::Capture;
-use super::plugin::{Plugin, Why};
+use super::plugin::{Plugin, ToolExports, Why};
 use crate::model::{Offers, Prompt, Resource, ResourceTemplate, Tool, ToolName};
 
 /// What `list-tools`, `list-prompts`, `list-resources` and `list-templates` may use, each.
+///
+/// Fuel bounds what it computes, some hundredths of a second; an engine of JavaScript or Python needs a thirtieth of it. The
+/// time bounds how long it can make others wait by sleeping, and must be enough for that fuel on a busy machine.
 pub(super) const DESCRIBE_FUEL: u64 = 100_000_000;
-const DESCRIBE_TIME: Duration = Duration::from_secs(1);
+const DESCRIBE_TIME: Duration = Duration::from_secs(5);
 const MAX_TOOLS: usize = 64;
 const MAX_PROMPTS: usize = 64;
 const MAX_RESOURCES: usize = 256;
@@ -64,12 +67,19 @@ impl Plugin {
     /// As it declares them, unchecked, and what that took.
     pub(super) async fn declared_tools(&self) -> Result<(Vec<wit::Tool>, Used), Why> {
         let mut store = self.describing_store();
-        let declared = self
-            .listing("list-tools", async {
-                let plugin = self.exports().tools.instantiate_async(&mut store).await?;
-                plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
-            })
-            .await?;
+        let declared = match &self.exports().tools {
+            ToolExports::World(exports) => {
+                self.listing("list-tools", async {
+                    let plugin = exports.instantiate_async(&mut store).await?;
+                    plugin.cyberos_plugin_tools().call_list_tools(&mut store).await
+                })
+                .await?
+            }
+            ToolExports::Typed(typed) => {
+                self.listing("instantiation", typed.instantiate(&mut store)).await?;
+                typed.declared().to_vec()
+            }
+        };
         let fuel = DESCRIBE_FUEL - store.get_fuel().unwrap_or(0);
         Ok((declared, Used { fuel, memory_bytes: store.data().limiter.memory_used() }))
     }
@@ -146,7 +156,7 @@ impl Plugin {
         let _running = self.clock().run();
         tokio::time::timeout(DESCRIBE_TIME, asking)
             .await
-            .map_err(|_| Why::NoAnswer { list, why: "it took longer than a second".into() })?
+            .map_err(|_| Why::NoAnswer { list, why: "it took longer than five seconds".into() })?
             .map_err(|e| Why::NoAnswer { list, why: e.root_cause().to_string() })
     }
 

@@ -22,6 +22,12 @@ pub const MAX_WAITING: usize = 128;
 /// For loading components.
 const SPARE: usize = 64;
 
+/// Core modules that one component may link. A language's runtime with its shared libraries has some dozens.
+const MODULES_OF_ONE: u32 = 64;
+
+/// What the host keeps of one instance beside memories and tables: mostly a few words for each function.
+const MAX_INSTANCE_BYTES: usize = 4 << 20;
+
 /// Largest linear memory that a pool slot can hold; a plugin's own limit may be lower.
 pub const MAX_MEMORY_BYTES: usize = 256 << 20;
 
@@ -48,9 +54,13 @@ fn pool(scan: bool) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     let calls = (MAX_CALLS + MAX_WAITING + SPARE) as u32;
     pool.total_component_instances(calls)
-        .total_core_instances(4 * calls)
+        // Counters alone. Python links 14 core modules, 38 with its own stand-ins for WASI; JavaScript 4, Rust 3.
+        .total_core_instances(MODULES_OF_ONE * calls)
+        .max_core_instances_per_component(MODULES_OF_ONE)
+        .max_component_instance_size(MAX_INSTANCE_BYTES)
         .total_memories(calls)
-        .total_tables(2 * calls)
+        // Address space: they are not touched until they are used.
+        .total_tables(4 * calls)
         .total_stacks(calls)
         .max_memory_size(MAX_MEMORY_BYTES)
         .table_elements(MAX_TABLE_ELEMENTS)

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use wasmtime::component::Component;
 
 use super::describe::{DESCRIBE_FUEL, Used};
-use super::plugin::{Plugin, Why, own_interface};
+use super::offered::{check_name, uncompiled};
+use super::plugin::{Plugin, Why};
 use super::{Runtime, cache, convert, imports};
 use crate::config::{Grants, UpstreamGrant};
 use crate::model::{Offers, PluginId, Tool};
@@ -57,7 +58,7 @@ impl Runtime {
     /// Errors: it does not compile as a component.
     pub async fn examine(&self, id: &PluginId, wasm: &[u8]) -> Result<Examination, Why> {
         let started = Instant::now();
-        let component = self.compile(wasm).await.map_err(|e| Why::NotAComponent(format!("{e:#}")))?;
+        let component = self.compile(wasm).await.map_err(|e| uncompiled(wasm, &e))?;
         let compile = started.elapsed();
         let component_type = component.component_type();
         let names: Vec<String> = component_type.imports(self.engine()).map(|(name, _)| name.to_string()).collect();
@@ -76,7 +77,7 @@ impl Runtime {
         };
         for name in names {
             let mut grant = None;
-            match own_interface(&name) {
+            match check_name(&name) {
                 Ok(Some("resource-updates")) if offers_resources => {}
                 Ok(own) => grant = own.and_then(imports::missing_grant),
                 Err(why) => found.refused.push(why),
@@ -84,7 +85,7 @@ impl Runtime {
             found.imports.push(Import { name, grant });
         }
         if found.refused.is_empty()
-            && let Err(why) = self.ask(id, component, &mut found).await
+            && let Err(why) = self.ask(id, (component, wasm), &mut found).await
         {
             found.refused.push(why);
         }
@@ -92,13 +93,20 @@ impl Runtime {
     }
 
     /// Everything that the component says of itself.
-    async fn ask(&self, id: &PluginId, component: Component, found: &mut Examination) -> Result<(), Why> {
-        let silent = || Plugin::silent(self, id.clone(), found.digest.clone(), component.clone(), as_if_granted());
+    async fn ask(
+        &self,
+        id: &PluginId,
+        (component, wasm): (Component, &[u8]),
+        found: &mut Examination,
+    ) -> Result<(), Why> {
+        let silent =
+            || Plugin::silent(self, id.clone(), found.digest.clone(), (component.clone(), Some(wasm)), as_if_granted());
         let (declared, used) = silent()?.declared_tools().await?;
         found.describing = used;
         found.tools =
             declared.into_iter().map(|tool| Declared { name: tool.name.clone(), tool: convert::tool(tool) }).collect();
-        let plugin = Plugin::link(self, id.clone(), found.digest.clone(), component, as_if_granted()).await;
+        let plugin =
+            Plugin::link(self, id.clone(), found.digest.clone(), (component, Some(wasm)), as_if_granted()).await;
         match plugin {
             Ok(plugin) => {
                 found.offers = (**plugin.offers()).clone();

@@ -5,6 +5,7 @@
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
+use wasmtime_wasi_http::FieldMapError;
 
 use super::engine::DEEP;
 use crate::error::{Error, Reason};
@@ -80,6 +81,8 @@ fn reason(error: &wasmtime::Error, evidence: Evidence) -> Reason {
         Some(_) => Reason::PluginTrapped,
         // Streams, descriptors and pollables that it holds are counted by their table, which has no kinder way to say no.
         None if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) => Reason::HostCallLimit,
+        // Headers of wasi:http, likewise.
+        None if error.downcast_ref::<FieldMapError>().is_some() => Reason::HostCallLimit,
         // Wasmtime has no type for this one; its text is pinned by a test that returns a huge result. Nothing of the
         // guest is on the stack any more when its result is read.
         None if error.root_cause().to_string().contains("too much data is being copied") => match frames(error) {

@@ -18,10 +18,12 @@ mod failure;
 mod imports;
 mod lanes;
 mod limiter;
+mod offered;
 mod output;
 mod plugin;
 mod shares;
 mod turns;
+mod typed;
 
 pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
 pub use call::{Ended, PluginCall};
@@ -29,6 +31,8 @@ pub use describe::Used;
 pub use embedded::Embedded;
 pub use engine::{MAX_CALLS, has_pagemap_scan};
 pub use examine::{Declared, Examination, Import};
+pub use imports::missing_grant;
+pub use offered::check_name as check_import;
 pub use plugin::{Plugin, Rejected, Why};
 
 use std::path::Path;
@@ -97,7 +101,7 @@ impl Runtime {
     pub async fn load_embedded(&self, embedded: &Embedded, grants: Grants) -> Result<Plugin, Rejected> {
         let id = PluginId::parse(embedded.id).expect("build.rs names components after their crates");
         match embedded.component(&self.engine) {
-            Some(component) => Plugin::link(self, id.clone(), cache::digest(embedded.wasm), component, grants)
+            Some(component) => Plugin::link(self, id.clone(), cache::digest(embedded.wasm), (component, None), grants)
                 .await
                 .map_err(|why| Rejected { plugin: id, why }),
             None => Plugin::load(self, id, embedded.wasm, grants).await,

@@ -17,9 +17,11 @@ use super::call::CallState;
 use super::circuit::Circuits;
 use super::engine::Clock;
 use super::lanes::Lanes;
+use super::offered::{check_imports, uncompiled, unlinked};
 use super::output::Capture;
 use super::shares::{MemoryShare, Share};
 use super::turns::Turns;
+use super::typed::Typed;
 use super::{Runtime, Services, imports};
 use crate::config::Grants;
 use crate::error::{Error, Reason, Result};
@@ -44,10 +46,19 @@ pub struct Plugin {
 
 /// What the component exports, ready to be instantiated.
 pub(super) struct Exports {
-    pub tools: PluginPre<CallState>,
+    pub tools: ToolExports,
     pub prompts: Option<WithPromptsPre<CallState>>,
     pub resources: Option<WithResourcesPre<CallState>>,
     pub completions: Option<WithCompletionsPre<CallState>>,
+    component: Component,
+}
+
+/// Where its tools are.
+pub(super) enum ToolExports {
+    /// In `cyberos:plugin/tools`.
+    World(PluginPre<CallState>),
+    /// Each function is one.
+    Typed(Typed),
 }
 
 /// Why a component is not served. The text is for the operator.
@@ -61,7 +72,7 @@ pub struct Rejected {
 #[derive(Debug, thiserror::Error)]
 pub enum Why {
     #[error(
-        "it is not a WebAssembly component ({0}). Build it with `cargo build --target wasm32-wasip2`, or make one of a core module with `wasm-tools component new`."
+        "it is not a WebAssembly component ({0}). Build it with `cargo build --target wasm32-wasip2`, or make one of a core module with `wasm-tools component new`, with `--adapt` when it is for WASI 0.1."
     )]
     NotAComponent(String),
     #[error(
@@ -69,10 +80,12 @@ pub enum Why {
     )]
     NotGranted { interface: String, grant: &'static str },
     #[error(
-        "it imports {interface}, which this host does not offer. It offers cyberos:plugin/*@1.0.0 and the interfaces of WASI 0.2 (wasi:cli, wasi:clocks, wasi:filesystem, wasi:io, wasi:random, wasi:sockets)."
+        "it imports {interface}, found in version {found}, which this host does not offer. It offers {offered}. {remedy}"
     )]
-    NotOffered { interface: String },
-    #[error("it does not export cyberos:plugin/tools@1.0.0 as the world cyberos:plugin/plugin asks ({0})")]
+    NotOffered { interface: String, found: String, offered: String, remedy: String },
+    #[error(
+        "it exports neither cyberos:plugin/tools@1.0.0, as the world cyberos:plugin/plugin asks, nor functions that can be tools ({0})"
+    )]
     WrongWorld(String),
     #[error("its {list} did not answer: {why}. It may use no host function and only little fuel.")]
     NoAnswer { list: &'static str, why: String },
@@ -106,20 +119,20 @@ impl Plugin {
     /// Check, link and describe. Nothing of the component has run before its imports were found to be granted.
     pub async fn load(runtime: &Runtime, id: PluginId, wasm: &[u8], grants: Grants) -> Result<Plugin, Rejected> {
         let rejected = |why| Rejected { plugin: id.clone(), why };
-        let component = runtime.compile(wasm).await.map_err(|e| rejected(Why::NotAComponent(format!("{e:#}"))))?;
+        let component = runtime.compile(wasm).await.map_err(|e| rejected(uncompiled(wasm, &e)))?;
         let digest = super::cache::digest(wasm);
-        Self::link(runtime, id.clone(), digest, component, grants).await.map_err(rejected)
+        Self::link(runtime, id.clone(), digest, (component, Some(wasm)), grants).await.map_err(rejected)
     }
 
-    /// The same for a component that was compiled before.
+    /// The same for a component that was compiled before. Its own bytes may hold documentation.
     pub(super) async fn link(
         runtime: &Runtime,
         id: PluginId,
         digest: String,
-        component: Component,
+        (component, wasm): (Component, Option<&[u8]>),
         grants: Grants,
     ) -> Result<Plugin, Why> {
-        let mut plugin = Self::silent(runtime, id, digest, component, grants)?;
+        let mut plugin = Self::silent(runtime, id, digest, (component, wasm), grants)?;
         plugin.tools = plugin.describe().await?;
         plugin.offers = Arc::new(plugin.describe_offers().await?);
         Ok(plugin)
@@ -130,7 +143,7 @@ impl Plugin {
         runtime: &Runtime,
         id: PluginId,
         digest: String,
-        component: Component,
+        (component, wasm): (Component, Option<&[u8]>),
         grants: Grants,
     ) -> Result<Plugin, Why> {
         let engine = runtime.engine();
@@ -139,18 +152,21 @@ impl Plugin {
         let linked = wasmtime_wasi::p2::add_to_linker_async(&mut linker)
             .and_then(|()| imports::add_to_linker(&mut linker, &grants, may_say_updated(engine, &component, &grants)));
         linked.map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
-        let exports = linker
+        let pre = linker
             .instantiate_pre(&component)
-            .and_then(|pre| {
-                let has = exported(engine, &component);
-                Ok(Exports {
-                    tools: PluginPre::new(pre.clone())?,
-                    prompts: has("prompts").then(|| WithPromptsPre::new(pre.clone())).transpose()?,
-                    resources: has("resources").then(|| WithResourcesPre::new(pre.clone())).transpose()?,
-                    completions: has("completions").then(|| WithCompletionsPre::new(pre.clone())).transpose()?,
-                })
-            })
-            .map_err(|e| Why::WrongWorld(format!("{e:#}")))?;
+            .map_err(|e| unlinked(&e).unwrap_or_else(|| Why::WrongWorld(format!("{e:#}"))))?;
+        let has = exported(engine, &component);
+        let typed = |e: wasmtime::Error| Why::WrongWorld(format!("{e:#}"));
+        let exports = Exports {
+            tools: match has("tools") {
+                true => ToolExports::World(PluginPre::new(pre.clone()).map_err(typed)?),
+                false => ToolExports::Typed(Typed::new(&id, &pre, wasm.unwrap_or_default(), &grants)?),
+            },
+            prompts: has("prompts").then(|| WithPromptsPre::new(pre.clone())).transpose().map_err(typed)?,
+            resources: has("resources").then(|| WithResourcesPre::new(pre.clone())).transpose().map_err(typed)?,
+            completions: has("completions").then(|| WithCompletionsPre::new(pre.clone())).transpose().map_err(typed)?,
+            component: component.clone(),
+        };
         Ok(Plugin {
             share: runtime.shares().of(&id, &grants.limits),
             circuits: Circuits::new(grants.limits.failures_in_a_row),
@@ -199,7 +215,7 @@ impl Plugin {
     }
     /// The interfaces that the component asks its host for.
     pub fn imports(&self) -> Vec<String> {
-        let component = self.exports.tools.instance_pre().component().component_type();
+        let component = self.exports.component.component_type();
         component.imports(&self.engine).map(|(name, _)| name.to_string()).collect()
     }
     /// What its calls' spans say: components carry no version of their own, so the start of the digest stands for one.
@@ -252,39 +268,6 @@ fn exported(engine: &Engine, component: &Component) -> impl Fn(&str) -> bool {
 }
 
 /// Who offers resources may say that one of them changed; others need the grant.
-fn may_say_updated(engine: &Engine, component: &Component, grants: &Grants) -> bool {
+pub(super) fn may_say_updated(engine: &Engine, component: &Component, grants: &Grants) -> bool {
     grants.resource_updates || exported(engine, component)("resources")
-}
-
-/// WASI 0.2 packages that language runtimes import. They are linked for every plugin and reach nothing by themselves.
-const WASI: [&str; 6] = ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
-
-/// `None` for an interface of another package that is there for everybody.
-pub(super) fn own_interface(interface: &str) -> Result<Option<&str>, Why> {
-    let not_offered = || Why::NotOffered { interface: interface.to_owned() };
-    let Some(own) = interface.strip_prefix("cyberos:plugin/") else {
-        return match WASI.iter().any(|package| interface.starts_with(package)) {
-            true => Ok(None),
-            false => Err(not_offered()),
-        };
-    };
-    match own.split_once('@') {
-        Some((own, "1.0.0")) => Ok(Some(own)),
-        _ => Err(not_offered()),
-    }
-}
-
-fn check_imports(engine: &Engine, component: &Component, grants: &Grants) -> Result<(), Why> {
-    for (name, _item) in component.component_type().imports(engine) {
-        let interface = name.to_string();
-        let Some(own) = own_interface(&interface)? else { continue };
-        let Some(granted) = grants.allow_import(own, exported(engine, component)("resources")) else {
-            return Err(Why::NotOffered { interface: interface.clone() });
-        };
-        if !granted {
-            let grant = imports::missing_grant(own).expect("every interface that can be refused names its grant");
-            return Err(Why::NotGranted { interface: interface.clone(), grant });
-        }
-    }
-    Ok(())
 }

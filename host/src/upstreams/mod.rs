@@ -2,6 +2,7 @@
 //! asks one of these, under the plugin's grants.
 
 pub mod cuo;
+pub mod download;
 pub mod http;
 mod http_client;
 mod jwks_fetch;

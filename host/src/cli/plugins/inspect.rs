@@ -1,5 +1,6 @@
 //! `plugins inspect`: a component's permission label, from its bytes, the grants and what was approved. Nothing of it runs.
 
+use anyhow::Context;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::process::ExitCode;
@@ -45,7 +46,9 @@ pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -
         },
     );
     let interface = Interface::of(&target.wasm);
-    let approved = target::approvals(settings)?.of(&target.id)?;
+    let approvals = target::approvals(settings)?;
+    let approved =
+        approvals.of(&target.id).with_context(|| format!("{} cannot be read", approvals.path().display()))?;
     let label = Label { target, digest, interface, admitted, approved };
     match output.json {
         true => out::json(&label.json())?,

@@ -15,16 +15,20 @@ mod progress;
 mod resource_updates;
 mod sample;
 mod spawn_cuo;
+mod wasi_http;
 
 pub use client_gate::ClientGate;
 pub use progress::ProgressGate;
+pub use wasi_http::WasiHttp;
 
 use wasmtime::component::{HasSelf, Linker};
 
+use super::Services;
 use super::bindings::cyberos::plugin as interfaces;
 use super::call::CallState;
 use super::failure::Stop;
 use crate::config::Grants;
+use crate::model::{PluginId, Trace};
 
 /// The interfaces of this package that a plugin with these grants may import. `updates`: it may say that resources changed.
 pub fn add_to_linker(linker: &mut Linker<CallState>, grants: &Grants, updates: bool) -> wasmtime::Result<()> {
@@ -37,6 +41,8 @@ pub fn add_to_linker(linker: &mut Linker<CallState>, grants: &Grants, updates: b
     interfaces::call_context::add_to_linker::<_, Own>(linker, state)?;
     interfaces::progress::add_to_linker::<_, Own>(linker, state)?;
     interfaces::log::add_to_linker::<_, Own>(linker, state)?;
+    // Always: engines of other languages import it, used or not. Without an upstream it denies everything.
+    wasi_http::add_to_linker(linker)?;
     if !grants.config.is_empty() {
         interfaces::config::add_to_linker::<_, Own>(linker, state)?;
     }
@@ -96,10 +102,14 @@ impl CallState {
 impl CallState {
     /// The plugin reached for something that it may not have; the operator sees how often.
     fn denied(&self, import: &'static str, why: &'static str) {
-        self.services.metrics.host_call_denied(import, why);
-        let (plugin, trace_id) = (self.plugin.as_str(), self.call.trace.id);
-        tracing::warn!(plugin, %trace_id, import, why, "a host call was refused by policy");
+        say_denied(&self.services, &self.plugin, &self.call.trace, (import, why));
     }
+}
+
+fn say_denied(services: &Services, plugin: &PluginId, trace: &Trace, (import, why): (&'static str, &'static str)) {
+    services.metrics.host_call_denied(import, why);
+    let (plugin, trace_id) = (plugin.as_str(), trace.id);
+    tracing::warn!(plugin, %trace_id, import, why, "a host call was refused by policy");
 }
 
 impl interfaces::types::Host for CallState {}

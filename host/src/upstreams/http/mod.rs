@@ -5,6 +5,7 @@
 //! is held to the same grant. Source: `wit/host.wit`, `http-fetch`.
 
 mod address;
+mod by_url;
 mod clients;
 mod exchange;
 mod headers;
@@ -15,6 +16,7 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 
+pub use by_url::granted;
 pub use origin::check_grant;
 pub use resolve::Lookup;
 

@@ -73,7 +73,13 @@ impl Redaction {
 
     /// The text without the secret, and whether anything was blotted out.
     pub(super) fn apply(&self, text: Vec<u8>) -> (Vec<u8>, bool) {
-        let found = |at: usize| self.0.iter().find(|spelling| text[at..].starts_with(spelling));
+        // Bodies are large, and hardly any byte begins a spelling.
+        let mut begins = [false; 256];
+        self.0.iter().for_each(|spelling| begins[usize::from(spelling[0])] = true);
+        let found = |at: usize| match begins[usize::from(text[at])] {
+            true => self.0.iter().find(|spelling| text[at..].starts_with(spelling)),
+            false => None,
+        };
         let Some(first) = (0..text.len()).find(|at| found(*at).is_some()) else { return (text, false) };
         let mut out = text[..first].to_vec();
         let mut at = first;

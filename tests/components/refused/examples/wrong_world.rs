@@ -1,20 +1,8 @@
-//! A good component of another world: it exports a greeting and no tools.
+//! A good component that exports nothing.
 
 wit_bindgen::generate!({
     inline: "
-        package test:greeter@1.0.0;
-        world greeter {
-            export greet: func() -> string;
-        }
+        package test:silent@1.0.0;
+        world silent {}
     ",
 });
-
-struct Greeter;
-
-impl Guest for Greeter {
-    fn greet() -> String {
-        "hello".into()
-    }
-}
-
-export!(Greeter);

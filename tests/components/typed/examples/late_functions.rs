@@ -1,0 +1,29 @@
+//! Built against a patch level of WASI 0.2 with a function that this host does not have.
+
+wit_bindgen::generate!({
+    inline: "
+        package test:typed@0.1.0;
+        world picker {
+            import wasi:random/random@0.2.99;
+            export pick: func() -> bool;
+        }
+        package wasi:random@0.2.99 {
+            interface random {
+                get-random-bytes: func(len: u64) -> list<u8>;
+                get-random-u64: func() -> u64;
+                get-random-dice: func() -> u8;
+            }
+        }
+    ",
+    generate_all,
+});
+
+struct Picker;
+
+impl Guest for Picker {
+    fn pick() -> bool {
+        wasi::random::random::get_random_dice() % 2 == 0
+    }
+}
+
+export!(Picker);
