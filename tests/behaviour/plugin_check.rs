@@ -77,7 +77,7 @@ fn a_good_component_is_described_and_a_first_call_is_measured() {
 fn what_a_host_refuses_is_an_error_with_a_fix() {
     for (component, about, says) in [
         ("imports_unknown", "component", "test:vault/vault@1.0.0"),
-        ("wrong_world", "component", "does not export cyberos:plugin/tools@1.0.0"),
+        ("wrong_world", "component", "exports neither cyberos:plugin/tools@1.0.0"),
         ("list_traps", "component", "list-tools did not answer"),
         ("list_spins", "component", "list-tools did not answer"),
         ("list_calls_host", "component", "host call limit"),

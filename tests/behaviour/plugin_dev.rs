@@ -4,8 +4,7 @@ use crate::authors::Author;
 use bridge_tests::bridge_binary;
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -74,7 +73,7 @@ impl Drop for Dev {
     }
 }
 
-fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
+fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (to, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
@@ -153,18 +152,20 @@ fn it_serves_over_loopback_and_grants_only_what_somebody_agreed_to() {
     // then: over HTTP, without tokens
     let line = dev.says("listening on http://127.0.0.1:");
     dev.says("serving cyberos.demo.dev");
-    let rest = line.split_once("http://").unwrap().1;
-    let address = rest.split('/').next().unwrap();
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
-    let mut socket = TcpStream::connect(address).unwrap();
-    write!(
-        socket,
-        "POST /mcp HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n\
-         accept: application/json, text/event-stream\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
+    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    bridge_tests::bridge::with_tls();
+    let answer = tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let client = reqwest::Client::new().post(url).header("accept", "application/json, text/event-stream");
+        client
+            .header("content-type", "application/json")
+            .body(body.to_string())
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
+    });
     assert!(answer.contains("cyberos.demo.dev"), "{answer}");
 }

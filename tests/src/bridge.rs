@@ -235,11 +235,16 @@ async fn whole_audit(setup: &Setup, tenant: &str) -> Vec<AuditRow> {
     rows
 }
 
+/// HTTP clients of this process need to know whose cryptography they use.
+pub fn with_tls() {
+    static TLS: Once = Once::new();
+    TLS.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+}
+
 impl Setup {
     /// Start it. Over HTTP this returns when it listens; over stdio at once, as a client sees it.
     pub async fn start(&self) -> Bridge {
-        static TLS: Once = Once::new();
-        TLS.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+        with_tls();
         let mut child = self.command().spawn().expect("the bridge starts");
         let pid = Pid::from_raw(child.id().expect("it runs") as i32).expect("a process id");
         let stderr = Stderr::default();

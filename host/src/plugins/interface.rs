@@ -61,6 +61,8 @@ fn verdict(import: &str, grants: &Grants, resources: bool) -> Verdict {
     const ALWAYS: [&str; 4] = ["types", "call-context", "progress", "log"];
     match check_import(import) {
         Err(_) => Verdict::NotOffered,
+        // Engines of languages import it, used or not; without an upstream it denies everything.
+        Ok(None) if import.starts_with("wasi:http/") && !grants.upstreams.is_empty() => Verdict::Granted,
         Ok(None) => Verdict::Always,
         Ok(Some(own)) if ALWAYS.contains(&own) => Verdict::Always,
         Ok(Some(own)) if grants.allow_import(own, resources) == Some(true) => Verdict::Granted,

@@ -175,7 +175,7 @@ impl Plugin {
         let limits = &grants.limits;
         let state = CallState {
             wasi,
-            table: table(),
+            table: table(grants),
             wasi_http: None,
             limiter: Limiter::new(limits, self.memory_share().clone()),
             output,
@@ -258,14 +258,18 @@ fn sentence(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_ERROR_CHARS).collect()
 }
 
-fn table() -> ResourceTable {
+fn table(grants: &Grants) -> ResourceTable {
     let mut table = ResourceTable::new();
-    table.set_max_capacity(MAX_RESOURCES);
+    table.set_max_capacity(if grants.upstreams.is_empty() { MAX_RESOURCES } else { MAX_RESOURCES_OF_CLIENTS });
     table
 }
 
 /// Handles (streams, descriptors, pollables) that a call may hold at once.
 const MAX_RESOURCES: usize = 256;
+
+/// The same where `wasi:http` can reach somebody. Engines with a garbage collector let go of a request's handles late: five or
+/// six stay behind for each in JavaScript.
+const MAX_RESOURCES_OF_CLIENTS: usize = 1024;
 
 /// For `list-tools` and its like: nobody calls, nothing may be reached.
 pub(super) fn describing_call(time: std::time::Duration) -> PluginCall {
