@@ -211,6 +211,19 @@ async fn while_a_changed_version_waits_the_approved_one_serves_and_approval_need
     described(&bridge, CHANGED).await;
 }
 
+/// What `/healthz` says, as soon as it says this.
+async fn health(bridge: &Bridge, expected: &str) {
+    let patience = std::time::Instant::now() + bridge_tests::stdio::PATIENCE;
+    loop {
+        let said = bridge.get("/healthz").await.text;
+        if said == expected {
+            return;
+        }
+        assert!(std::time::Instant::now() < patience, "{expected:?} is not said, but {said:?}:\n{}", bridge.log());
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test]
 async fn going_back_agrees_to_what_the_version_before_says() {
     // given: an operator who agreed to a change
@@ -228,17 +241,11 @@ async fn going_back_agrees_to_what_the_version_before_says() {
     for words in [SAID, CHANGED] {
         shell.text(&["plugins", "rollback", "echo", &plugins]);
         described(&bridge, words).await;
-        assert_eq!(bridge.get("/healthz").await.text, "ok\n");
+        health(&bridge, "ok\n").await;
     }
     // but a file that somebody merely put there waits as before
     put(&setup, "echo.wasm", &echo());
-    for _ in 0..200 {
-        if bridge.get("/healthz").await.text != "ok\n" {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    assert_eq!(bridge.get("/healthz").await.text, "degraded\nplugin echo: quarantined changed\n");
+    health(&bridge, "degraded\nplugin echo: quarantined changed\n").await;
     described(&bridge, CHANGED).await;
 }
 
@@ -264,7 +271,7 @@ async fn going_back_takes_the_pin_along() {
     // then: it serves, its pin names it, and the rest of the file is as it was
     assert_eq!((&done["pin_moved"], &done["to"]), (&true.into(), &sha256(&echo()).into()), "{done:#}");
     described(&bridge, SAID).await;
-    assert_eq!(bridge.get("/healthz").await.text, "ok\n");
+    health(&bridge, "ok\n").await;
     let text = fs::read_to_string(&file).unwrap();
     let expected = format!("# ours\n[plugins.echo]\ndigest = \"sha256:{}\" # by add\n", sha256(&echo()));
     assert_eq!(text, expected, "a source that is not this version's is not kept");
