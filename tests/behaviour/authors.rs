@@ -184,6 +184,79 @@ fn the_page_for_c_is_true_and_the_tool_can_be_changed() {
     assert_eq!(call("Ada").status, 0);
 }
 
+/// What the page says under "Ask a service", put into a new project, passes the cases that README.md shows.
+#[track_caller]
+fn the_service_is_asked(lang: &str, page: &str, kind: &str, source: &str, change: impl Fn(&str, &str) -> String) {
+    let read = |page: &str| fs::read_to_string(root().join("docs/plugin-authors").join(page)).unwrap();
+    let (page, readme) = (read(page), read("README.md"));
+    let (grants, cases) = (block(&readme, "## Ask a service", "toml"), block(&readme, "answers from the case", "toml"));
+    let author = Author::new();
+    let project = author.project("demo-greet", lang);
+    let path = project.join(source);
+    let before = fs::read_to_string(&path).unwrap();
+    fs::write(&path, change(&before, &block(&page, "## Ask a service", kind))).unwrap();
+    let world = project.join("wit/plugin.wit");
+    if let Ok(text) = fs::read_to_string(&world) {
+        fs::write(&world, text.replace("// import", "import")).unwrap();
+    }
+    fs::write(project.join("grants.toml"), grants).unwrap();
+    fs::write(project.join("cases/greets.toml"), cases).unwrap();
+    // when
+    let ran = author.bridge(&["plugin", "test", &project.display().to_string()]);
+    // then
+    assert_eq!(ran.status, 0, "{}\n{}", ran.out, ran.err);
+    assert!(ran.out.contains("3 passed, 0 failed"), "{}", ran.out);
+}
+
+/// The text with everything between two places taken out, and this there instead.
+fn instead(text: &str, from: &str, to: &str, new: &str) -> String {
+    let (before, rest) = text.split_once(from).unwrap_or_else(|| panic!("there is no {from:?}"));
+    let (_, after) = rest.split_once(to).unwrap_or_else(|| panic!("there is no {to:?}"));
+    format!("{before}{new}\n{to}{after}")
+}
+
+#[test]
+fn the_page_for_c_shows_how_to_ask_a_service() {
+    the_service_is_asked("c", "c.md", "c", "tool.c", |source, shown| {
+        instead(source, "static void greet", "const struct tool TOOLS", shown)
+    });
+}
+
+#[test]
+fn the_page_for_go_shows_how_to_ask_a_service() {
+    the_service_is_asked("go", "go.md", "go", "tool.go", |source, shown| {
+        let (_, rest) = source.split_once("import \"plugin.local/demo-greet/cyberos\"").unwrap();
+        let (imports, function) = shown.split_at(shown.find("func greet").unwrap());
+        format!("package main\n\n{imports}{}", instead(rest, "func greet", "func init()", function))
+    });
+}
+
+#[test]
+fn the_page_for_rust_shows_how_to_ask_a_service() {
+    the_service_is_asked("rust", "rust.md", "rust", "src/lib.rs", |source, shown| {
+        let (imports, function) = shown.split_at(shown.find("fn call").unwrap());
+        let source = source.replace("use cyberos_plugin_sdk::prelude::*;", imports);
+        instead(&source, "fn call", "}\n\nexport_tools!", function)
+    });
+}
+
+#[test]
+fn the_page_for_python_shows_how_to_ask_a_service() {
+    the_service_is_asked("python", "python.md", "python", "tool.py", |source, shown| {
+        let (imports, function) = shown.split_at(shown.find("def greet").unwrap());
+        let (source, _) = source.split_once("def greet").unwrap();
+        format!("{}{function}", source.replace("from cyberos import READ_ONLY, Tools, tool\n", imports))
+    });
+}
+
+#[test]
+fn the_page_for_javascript_shows_how_to_ask_a_service() {
+    the_service_is_asked("js", "javascript.md", "js", "tool.js", |source, shown| {
+        let source = source.replace("import { READ_ONLY, serve } from './cyberos/tools.js';\n", shown);
+        instead(&source, "  call({ name }) {", "};\n\nexport const tools", "  call,")
+    });
+}
+
 #[test]
 fn a_name_that_no_plugin_can_have_is_refused_with_the_reason() {
     let author = Author::new();
