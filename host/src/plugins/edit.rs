@@ -9,7 +9,7 @@ use std::path::Path;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::lock::{Lock, replace};
-use crate::config::{Mistakes, PluginsFile, Secrets};
+use crate::config::{MAX_PLUGINS_FILE_BYTES, Mistakes, PluginsFile, Secrets, read_small_file};
 use crate::model::PluginId;
 
 /// Host interfaces that are granted by a switch.
@@ -265,7 +265,7 @@ pub fn write(path: &Path, lock: &Path, before: &str, after: &str) -> Result<()> 
 
 /// The file's text; empty when there is no file yet.
 pub fn read(path: &Path) -> Result<String> {
-    match std::fs::read_to_string(path) {
+    match read_small_file(path, MAX_PLUGINS_FILE_BYTES) {
         Ok(text) => Ok(text),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         Err(why) => Err(EditError::Io { path: path.display().to_string(), why }),
