@@ -290,7 +290,7 @@ mod tests {
         }
         // then
         assert!(history.write_down(&id, &record).unwrap().is_none(), "it is written already");
-        assert_eq!(history.known(), [id.clone()]);
+        assert_eq!(history.known(), std::slice::from_ref(&id));
         assert_eq!(history.component(&id, &digest(b"three")).unwrap(), b"three");
         assert_eq!(history.component(&id, &digest(b"two")).unwrap(), b"two");
         assert!(history.component(&id, &digest(b"one")).is_none());

@@ -38,8 +38,10 @@ pub struct SetParts {
 pub struct Charge {
     pub audit: AuditLog,
     /// Told after every look that changed what is listed: how it was, and how it is.
-    pub lists_changed: Box<dyn Fn(&Lists, &Lists) + Send + Sync>,
+    pub lists_changed: Told,
 }
+
+type Told = Box<dyn Fn(&Lists, &Lists) + Send + Sync>;
 
 pub struct PluginSet {
     runtime: Runtime,
