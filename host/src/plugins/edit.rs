@@ -140,7 +140,7 @@ pub fn grant(path: &Path, text: &str, id: &PluginId, grant: &Grant) -> Result<St
     if grant.any_tool_name {
         set(table(plugin)?, "any_tool_name", true);
     }
-    checked(path, &document)
+    checked(path, text, &document)
 }
 
 fn grant_upstream(plugin: &mut Item, id: &PluginId, grant: &GrantUpstream) -> Result<()> {
@@ -190,7 +190,7 @@ pub fn revoke(path: &Path, text: &str, id: &PluginId, revoke: &Revoke) -> Result
     };
     if revoke.everything {
         plugins.remove(id.as_str());
-        return checked(path, &document);
+        return checked(path, text, &document);
     }
     let plugin = plugins.get_mut(id.as_str()).expect("it has an entry");
     let plugin = table(plugin)?;
@@ -220,7 +220,7 @@ pub fn revoke(path: &Path, text: &str, id: &PluginId, revoke: &Revoke) -> Result
             return impossible(format!("{field} is not set for {id}"));
         }
     }
-    checked(path, &document)
+    checked(path, text, &document)
 }
 
 fn revoke_upstream(plugin: &mut dyn TableLike, id: &PluginId, revoke: &RevokeUpstream) -> Result<()> {
@@ -278,10 +278,22 @@ fn document(path: &Path, text: &str) -> Result<DocumentMut> {
     text.parse().map_err(|why: toml_edit::TomlError| EditError::Impossible(why.to_string()))
 }
 
-fn checked(path: &Path, document: &DocumentMut) -> Result<String> {
-    let text = document.to_string();
+fn checked(path: &Path, before: &str, document: &DocumentMut) -> Result<String> {
+    let text = spelled_as(before, document.to_string());
     PluginsFile::parse(path, &text, Secrets::Named)?;
     Ok(text)
+}
+
+/// With the byte order mark and the ends of lines of the text before, which the editing library does not keep.
+fn spelled_as(before: &str, mut after: String) -> String {
+    let lines = before.matches('\n').count();
+    if lines > 0 && before.matches("\r\n").count() == lines {
+        after = after.replace("\r\n", "\n").replace('\n', "\r\n");
+    }
+    if before.starts_with('\u{feff}') && !after.starts_with('\u{feff}') {
+        after.insert(0, '\u{feff}');
+    }
+    after
 }
 
 fn table(item: &mut Item) -> Result<&mut dyn TableLike> {
@@ -392,6 +404,15 @@ audit_read = true
 
     fn revoked(text: &str, plugin: &str, change: &Revoke) -> Result<String> {
         revoke(Path::new("plugins.toml"), text, &id(plugin), change)
+    }
+
+    #[test]
+    fn a_file_of_another_system_stays_one() {
+        let theirs = format!("\u{feff}{}", FILE.replace('\n', "\r\n"));
+        let change = Grant { imports: vec![Import::Elicit], ..Grant::default() };
+        let after = granted(&theirs, "other", &change).unwrap();
+        let expected = theirs.replace("audit_read = true\r\n", "audit_read = true\r\nelicit = true\r\n");
+        assert_eq!(after, expected);
     }
 
     #[test]
