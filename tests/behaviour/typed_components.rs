@@ -329,14 +329,15 @@ fn with_functions(count: usize) -> Vec<u8> {
     let module = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x05\x01\x01f\0\0\x0a\x04\x01\x02\0\x0b";
     let mut wasm = b"\0asm\x0d\0\x01\0".to_vec();
     // The module, its instance, its function, the function's type, the function lifted, and the names.
-    for (id, body) in [
-        (1, &module[..]),
+    let sections: [(u8, &[u8]); 6] = [
+        (1, module),
         (2, &[1, 0, 0, 0]),
         (6, &[1, 0, 0, 1, 0, 1, b'f']),
         (7, &[1, 0x40, 0, 1, 0]),
         (8, &[1, 0, 0, 0, 0, 0]),
         (11, &exports),
-    ] {
+    ];
+    for (id, body) in sections {
         wasm.push(id);
         wasm.extend(number(body.len()));
         wasm.extend(body);
@@ -356,7 +357,7 @@ async fn only_as_many_functions_as_are_served_are_looked_at() {
     // then
     let line = bridge.logged("plugin many: ").await;
     assert!(line.contains("it exports 20000 functions; at most 64 can be tools"), "{line}");
-    assert!(bridge.caller("alice").list().await.result().to_string().contains("cyberos.few.f63"));
+    assert!(bridge.caller("alice").list().await.result().to_string().contains("cyberos.few.f1"));
 }
 
 #[tokio::test]
