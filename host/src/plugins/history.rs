@@ -60,8 +60,8 @@ impl Record {
         let record: Record = serde_json::from_slice(text).map_err(|why| why.to_string())?;
         let is_digest =
             |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        let versions = [&record.serving, &record.previous].into_iter().flatten();
-        match versions.into_iter().all(|version| is_digest(&version.digest)) {
+        let is_sound = |version: &Option<Version>| version.as_ref().is_none_or(|version| is_digest(&version.digest));
+        match is_sound(&record.serving) && is_sound(&record.previous) {
             true => Ok(record),
             false => Err("it names a version that is no digest".into()),
         }
