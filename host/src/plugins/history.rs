@@ -301,7 +301,7 @@ mod tests {
         let place = home.path().join("plugins/notes").join(&history.record);
         let two = "\u{e9}".repeat(32);
         for text in [
-            r#"{"serving":{"digest":"../../x","since":"1","who":null}}"#.into(),
+            r#"{"serving":{"digest":"../../x","since":"1","who":null}}"#.to_owned(),
             format!(r#"{{"previous":{{"digest":"{two}","since":"1","who":null}}}}"#),
         ] {
             fs::write(&place, text).unwrap();
