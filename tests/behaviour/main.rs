@@ -26,6 +26,7 @@ mod grants_file;
 mod handshake;
 mod hidden_tools;
 mod host_imports;
+mod hostile;
 mod hot_swap;
 mod hot_swap_operator;
 mod http;

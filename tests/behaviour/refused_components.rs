@@ -25,6 +25,12 @@ const REFUSED: &[(&str, &str, &[&str])] = &[
     ("lists_empty_title", "bad_tool", &["title is not 1 to 80 characters"]),
     ("lists_short_description", "bad_tool", &["description is not 30 to 2000 characters"]),
     ("lists_hidden_characters", "bad_tool", &["invisible characters"]),
+    ("lists_hidden_title", "bad_tool", &["invisible characters"]),
+    ("lists_look_alike_letters", "bad_tool", &["not 1 to 64 characters"]),
+    ("lists_thousands", "bad_tool", &["declares 5000 tools"]),
+    ("lists_schema_cyclic", "bad_tool", &["inputSchema", "refers to itself without end"]),
+    ("lists_schema_multiplies", "bad_tool", &["inputSchema", "can ask too much of one value"]),
+    ("lists_shadow", "name_taken", &["tool cyberos.fixture.echo would shadow", "of plugin fixture-echo"]),
     ("lists_schema_not_json", "bad_tool", &["inputSchema"]),
     ("lists_schema_not_object", "bad_tool", &["inputSchema"]),
     ("lists_schema_impossible", "bad_tool", &["inputSchema"]),
@@ -37,6 +43,8 @@ const REFUSED: &[(&str, &str, &[&str])] = &[
 const REFUSED_OFFERS: &[(&str, &str, &[&str])] = &[
     ("prompt_foreign_name", "bad_offer", &["prompt name review", "`any_tool_name = true`"]),
     ("prompt_bad_name", "bad_offer", &["two words", "not 1 to 64 characters"]),
+    ("prompts_too_many", "bad_offer", &["declares 5000 prompts"]),
+    ("resources_too_many", "bad_offer", &["declares 5000 resources"]),
     ("prompt_http_icon", "bad_offer", &["cyberos.test.prompt", "icons", "https"]),
     ("resource_relative", "bad_offer", &["/etc/passwd", "no absolute URI"]),
     ("resource_https", "bad_offer", &["https://example.com/", "the scheme https is not served"]),
@@ -46,18 +54,18 @@ const REFUSED_OFFERS: &[(&str, &str, &[&str])] = &[
 ];
 
 /// A file that is served as a component, in the directory of `Setup::guests`.
-fn put(setup: &Setup, name: &str, bytes: Vec<u8>) {
+pub fn put(setup: &Setup, name: &str, bytes: Vec<u8>) {
     fs::write(setup.home().join("plugins").join(name), bytes).unwrap();
 }
 
-fn built(path: &str) -> Vec<u8> {
+pub fn built(path: &str) -> Vec<u8> {
     let path = bridge_tests::setup::target().join("plugins/wasm32-wasip2/component").join(path);
     fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}; run `make guests`", path.display()))
 }
 
 #[tokio::test]
 async fn what_may_not_be_served_is_refused_with_its_reason() {
-    refused(REFUSED, &["not_granted", "not_offered", "wrong_world", "no_tools", "bad_tool"]).await;
+    refused(REFUSED, &["not_granted", "not_offered", "wrong_world", "no_tools", "bad_tool", "name_taken"]).await;
 }
 
 #[tokio::test]

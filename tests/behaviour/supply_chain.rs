@@ -111,6 +111,22 @@ async fn each_component_that_is_not_what_it_should_be_is_refused_with_its_reason
 }
 
 #[tokio::test]
+async fn a_signature_that_would_be_waited_for_holds_up_nobody() {
+    // given
+    let setup = Bridge::http().guests(&[], "");
+    put(&setup, "good.wasm", &echo());
+    put(&setup, "a-pipe.wasm", &echo());
+    let pipe = setup.home().join("plugins/a-pipe.wasm.minisig");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // when
+    let bridge = setup.start().await;
+    // then
+    let line = bridge.logged("plugin a-pipe: ").await;
+    assert!(line.contains("not a file"), "{line}");
+    bridge.caller("alice").call("cyberos.fixture.echo", serde_json::json!({ "text": "hi" })).await.structured();
+}
+
+#[tokio::test]
 async fn a_bad_signature_is_refused_also_where_none_is_asked_for() {
     // given
     let keys = KeyPair::generate_unencrypted_keypair().unwrap();

@@ -6,6 +6,7 @@
 pub mod asking;
 pub mod bridge;
 pub mod caller;
+pub mod encoded;
 pub mod events;
 pub mod fuzzing;
 pub mod gate;

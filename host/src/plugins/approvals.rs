@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::Blocked;
 use super::lock::{Lock, replace};
-use super::surface::Surface;
+use super::surface::{Surface, shortened};
 use crate::config::{Approval, Grants, Policy};
 use crate::model::{Offers, PluginId, Tool};
 
@@ -132,7 +132,8 @@ impl Approvals {
             "changed",
             format!(
                 "what its tools say has changed since it was approved. Read the change, then approve it with \
-                 `plugins approve {id}`, or put the approved version back.\n{diff}"
+                 `plugins approve {id}`, or put the approved version back.\n{}",
+                shortened(&diff)
             ),
         )))
     }

@@ -13,9 +13,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::signatures::signature_path;
+use super::signatures::{MAX_SIGNATURE_BYTES, signature_path};
 use super::{Approvals, Version, files};
-use crate::config::Settings;
+use crate::config::{Settings, read_small_file};
 use crate::model::PluginId;
 use crate::runtime::digest;
 
@@ -54,6 +54,20 @@ pub struct Written {
     pub forgotten: Vec<String>,
 }
 
+impl Record {
+    /// Its digests become names of files and are shown in part: what is none is damage.
+    fn parse(text: &[u8]) -> Result<Record, String> {
+        let record: Record = serde_json::from_slice(text).map_err(|why| why.to_string())?;
+        let is_digest =
+            |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let is_sound = |version: &Option<Version>| version.as_ref().is_none_or(|version| is_digest(&version.digest));
+        match is_sound(&record.serving) && is_sound(&record.previous) {
+            true => Ok(record),
+            false => Err("it names a version that is no digest".into()),
+        }
+    }
+}
+
 impl History {
     /// Nothing is created or changed until something is kept.
     pub fn of(state_dir: &Path, directory: &Path) -> History {
@@ -70,13 +84,11 @@ impl History {
             return None;
         }
         let text = fs::read(place.join(&self.record)).ok()?;
-        match serde_json::from_slice(&text) {
-            Ok(record) => Some(record),
-            Err(error) => {
-                tracing::warn!(plugin = %id, %error, "the record of what it served cannot be read and is begun anew");
-                None
-            }
-        }
+        Record::parse(&text)
+            .inspect_err(|why| {
+                tracing::warn!(plugin = %id, %why, "the record of what it served cannot be read and is begun anew");
+            })
+            .ok()
     }
 
     /// Every plugin with a record of this directory.
@@ -109,8 +121,8 @@ impl History {
         match files::read(path) {
             Ok(bytes) if bytes.digest == wanted => {
                 // It is held against the keys again whenever it is used.
-                if let Ok(signature) = fs::read(signature_path(path)) {
-                    self.write(id, &signature_path(&self.path_of(id, wanted)), &signature)?;
+                if let Ok(signature) = read_small_file(&signature_path(path), MAX_SIGNATURE_BYTES) {
+                    self.write(id, &signature_path(&self.path_of(id, wanted)), signature.as_bytes())?;
                 }
                 self.keep(id, wanted, &bytes.wasm)
             }
@@ -150,7 +162,7 @@ impl History {
         let has = |path: &Path, extension: &str| path.extension().is_some_and(|e| e == extension);
         let records = paths.iter().filter(|path| has(path, "json")).filter_map(|path| fs::read(path).ok());
         let named: Vec<String> = records
-            .filter_map(|text| serde_json::from_slice::<Record>(&text).ok())
+            .filter_map(|text| Record::parse(&text).ok())
             .flat_map(|record| [record.serving, record.previous])
             .filter_map(|version| version.map(|version| version.digest))
             .collect();
@@ -321,6 +333,16 @@ mod tests {
         // and what was tampered with is not used
         fs::write(home.path().join("plugins/notes").join(format!("{}.wasm", digest(b"two"))), b"evil").unwrap();
         assert!(history.component(&id, &digest(b"two")).is_none());
+        // and a record that names what is no digest is none
+        let place = home.path().join("plugins/notes").join(&history.record);
+        let two = "\u{e9}".repeat(32);
+        for text in [
+            r#"{"serving":{"digest":"../../x","since":"1","who":null}}"#.to_owned(),
+            format!(r#"{{"previous":{{"digest":"{two}","since":"1","who":null}}}}"#),
+        ] {
+            fs::write(&place, text).unwrap();
+            assert!(history.record(&id).is_none());
+        }
         // and another directory has a record of its own
         assert!(History::of(home.path(), Path::new("/")).record(&id).is_none());
     }

@@ -1,8 +1,8 @@
 //! The plugins that serve, and the one look at files and grants that brings them up to date.
 //!
 //! A look judges what is not as it was, one candidate after the other: one that fails holds up nobody, and what compiles
-//! does so off the executor. Until it takes charge the set only reads: commands and task workers see what the bridge
-//! serves and write nothing.
+//! does so off the executor. Until it takes charge the set writes no history and no audit row: commands and task workers
+//! see what the bridge serves. What a plugin says when it is first seen is kept by whoever sees it.
 
 use anyhow::Context;
 use arc_swap::ArcSwap;

@@ -13,7 +13,7 @@ use super::call::{CallState, describing_call};
 use super::convert;
 use super::lanes::Pace;
 use super::output::Capture;
-use super::plugin::{Plugin, ToolExports, Why};
+use super::plugin::{Plugin, ToolExports, Why, max_random_bytes};
 use crate::model::{Offers, Prompt, Resource, ResourceTemplate, Tool, ToolName};
 
 /// What `list-tools`, `list-prompts`, `list-resources` and `list-templates` may use, each.
@@ -22,7 +22,7 @@ use crate::model::{Offers, Prompt, Resource, ResourceTemplate, Tool, ToolName};
 /// time bounds how long it can make others wait by sleeping, and must be enough for that fuel on a busy machine.
 pub(super) const DESCRIBE_FUEL: u64 = 100_000_000;
 const DESCRIBE_TIME: Duration = Duration::from_secs(5);
-const MAX_TOOLS: usize = 64;
+pub(super) const MAX_TOOLS: usize = 64;
 const MAX_PROMPTS: usize = 64;
 const MAX_RESOURCES: usize = 256;
 const MAX_TEMPLATES: usize = 64;
@@ -162,7 +162,7 @@ impl Plugin {
 
     /// A store in which every host function refuses and nothing is granted: describing is not calling.
     fn describing_store(&self) -> Store<CallState> {
-        let wasi = WasiCtx::builder().build();
+        let wasi = WasiCtx::builder().max_random_size(max_random_bytes(self.grants())).build();
         let output = Capture::new(self.grants().limits.log_bytes);
         let mut store = self.store_with(describing_call(DESCRIBE_TIME), wasi, output, Pace::default());
         store.data_mut().host_calls_left = 0;

@@ -89,8 +89,15 @@ fn reason(error: &wasmtime::Error, evidence: Evidence) -> Reason {
             0 => Reason::OutputTooLarge,
             _ => Reason::HostCallLimit,
         },
+        // Nor for this one, pinned likewise: more random bytes at once than `max_random_size`.
+        None if is_too_random(error) => Reason::HostCallLimit,
         None => Reason::PluginTrapped,
     }
+}
+
+fn is_too_random(error: &wasmtime::Error) -> bool {
+    let text = error.root_cause().to_string();
+    text.starts_with("requested len ") && text.contains("exceeds limit")
 }
 
 /// How many of the guest's functions were running, at most [`DEEP`].

@@ -153,9 +153,9 @@ pub(super) fn unlinked(error: &wasmtime::Error) -> Option<Why> {
 pub(super) fn uncompiled(wasm: &[u8], error: &wasmtime::Error) -> Why {
     if let Ok(DecodedWasm::Component(resolve, world)) = wit_component::decode(wasm) {
         let imports = resolve.worlds[world].imports.keys().map(|key| resolve.name_world_key(key));
-        if let Some(why) = imports.into_iter().find_map(|import| check_name(&import).err()) {
-            return why;
-        }
+        let foreign = imports.into_iter().find_map(|import| check_name(&import).err());
+        // Well-formed, and asking for nothing strange: it is larger, or newer, than what the engine was set up for.
+        return foreign.unwrap_or_else(|| Why::NotRunnable(format!("{error:#}")));
     }
     // The header of a core module, where a component has version 13, layer 1.
     if wasm.starts_with(b"\0asm\x01\0\0\0") {

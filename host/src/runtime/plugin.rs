@@ -76,6 +76,10 @@ pub enum Why {
     )]
     NotAComponent(String),
     #[error(
+        "it is a component that this host does not run ({0}). Build it within what every plugin has: one memory of at most 256 MiB, tables of at most 100,000 elements, and nothing of the component model's async proposal."
+    )]
+    NotRunnable(String),
+    #[error(
         "it imports {interface}, which its grants do not allow. Add `{grant}` to its entry in plugins.toml, or remove the import."
     )]
     NotGranted { interface: String, grant: &'static str },
@@ -104,6 +108,7 @@ impl Why {
     pub fn word(&self) -> &'static str {
         match self {
             Why::NotAComponent(_) => "not_a_component",
+            Why::NotRunnable(_) => "not_runnable",
             Why::NotGranted { .. } => "not_granted",
             Why::NotOffered { .. } => "not_offered",
             Why::WrongWorld(_) => "wrong_world",
@@ -183,6 +188,11 @@ impl Plugin {
         })
     }
 
+    /// False: its tools were made of its functions, and their annotations of its grants.
+    pub fn declares_tools(&self) -> bool {
+        matches!(self.exports.tools, ToolExports::World(_))
+    }
+
     /// The built-in catalogue is unpacked in the background at the first start; a call that is earlier waits for it.
     pub(super) async fn directories_ready(&self) {
         if let Some(cuo) = &self.services.cuo
@@ -196,7 +206,7 @@ impl Plugin {
     /// Nothing inherited, nothing but what was granted.
     pub(super) fn wasi(&self, output: &Capture) -> Result<WasiCtx> {
         let mut wasi = WasiCtx::builder();
-        wasi.stdout(output.clone()).stderr(output.clone());
+        wasi.stdout(output.clone()).stderr(output.clone()).max_random_size(max_random_bytes(&self.grants));
         for (name, value) in &self.grants.environment {
             wasi.env(name, value);
         }
@@ -259,6 +269,14 @@ impl Plugin {
     pub(super) fn exports(&self) -> &Exports {
         &self.exports
     }
+}
+
+/// Most random bytes that one request for them gets. The host makes them in one go, some nanoseconds each, in which its
+/// thread does nothing else: so much takes as long as a few of the clock's ticks.
+const MAX_RANDOM_BYTES: usize = 1 << 20;
+
+pub(super) fn max_random_bytes(grants: &Grants) -> u64 {
+    grants.limits.host_call_bytes.min(MAX_RANDOM_BYTES) as u64
 }
 
 /// Does the component export this interface of ours?

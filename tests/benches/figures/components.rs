@@ -23,11 +23,14 @@ pub fn with_echo(home: &Path) -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-/// The same and a guest that misbehaves in every way, each call of which may take `deadline_ms`.
-pub fn with_misbehaviour(home: &Path, deadline_ms: u64) -> anyhow::Result<PathBuf> {
+/// The same and two guests that misbehave in every way, under these limits, as in `plugins.toml`.
+pub fn with_misbehaviour(home: &Path, limits: &str) -> anyhow::Result<PathBuf> {
     let directory = with_echo(home)?;
-    std::fs::write(directory.join("misbehaves.wasm"), built("guest_misbehaves.wasm")?)?;
-    let grants = format!("[plugins.misbehaves]\nany_tool_name = true\nlimits.deadline_ms = {deadline_ms}\n");
+    let mut grants = String::new();
+    for name in ["misbehaves", "hostile"] {
+        std::fs::write(directory.join(format!("{name}.wasm")), built(&format!("guest_{name}.wasm"))?)?;
+        grants += &format!("[plugins.{name}]\nany_tool_name = true\nlimits = {{ {limits} }}\n");
+    }
     std::fs::write(directory.join("plugins.toml"), grants)?;
     Ok(directory)
 }

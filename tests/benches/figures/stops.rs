@@ -19,7 +19,8 @@ const SPINNERS: usize = 4;
 
 pub fn rows(plan: &Plan) -> anyhow::Result<Vec<Row>> {
     let home = tempfile::tempdir()?;
-    let plugins = components::with_misbehaviour(home.path(), DEADLINE.as_millis() as u64)?.display().to_string();
+    let limits = format!("deadline_ms = {}, failures_in_a_row = 0", DEADLINE.as_millis());
+    let plugins = components::with_misbehaviour(home.path(), &limits)?.display().to_string();
     let executor = executor(std::thread::available_parallelism()?.get())?;
     let bridge = Arc::new(executor.block_on(bridge(&home.path().join("state"), &["--plugins", &plugins], None))?);
     let noise: Vec<_> = (0..SPINNERS).map(|_| executor.spawn(spin_without_end(bridge.clone()))).collect();
