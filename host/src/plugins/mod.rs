@@ -74,7 +74,7 @@ pub struct Who {
 }
 
 /// Every word for why a candidate may not serve: docs/operators/hot-swap.md explains them.
-pub const WORDS: [&str; 17] = [
+pub const WORDS: [&str; 18] = [
     "bad_name",
     "unreadable",
     "too_large",
@@ -83,6 +83,7 @@ pub const WORDS: [&str; 17] = [
     "bad_signature",
     "unknown_key",
     "not_a_component",
+    "not_runnable",
     "wrong_world",
     "not_offered",
     "not_granted",
