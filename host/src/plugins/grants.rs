@@ -161,7 +161,7 @@ mod tests {
         // given
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("plugins.toml");
-        std::fs::write(&path, "[policy]\nsignatures = \"required\"\n").unwrap();
+        std::fs::write(&path, "[plugins.notes]\ncuo = true\n").unwrap();
         let mut file = GrantsFile::open(Some(path.clone()), false, PluginsFile::default()).unwrap();
         std::fs::remove_file(&path).unwrap();
         // when: a link to nothing, and a pipe that nobody writes to
@@ -173,7 +173,7 @@ mod tests {
         // then
         assert!(nowhere.unwrap().unwrap_err().contains("leads nowhere"));
         assert!(pipe.unwrap().unwrap_err().contains("not a file"));
-        assert_eq!(file.policy().signatures, crate::config::Signatures::Required);
+        assert!(file.of("notes").cuo);
     }
 
     #[test]
