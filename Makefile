@@ -51,7 +51,7 @@ lint: plugins ## Formatting and lints
 fmt:
 	$(CARGO) fmt --all
 
-bench: plugins guests ## The figures of the design, as ratios within one run
+bench: plugins guests author-guests ## The figures of the design, as ratios within one run
 	$(CARGO) build --release --bins
 	scripts/bench
 

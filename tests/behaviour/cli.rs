@@ -240,7 +240,7 @@ fn verify_names_the_first_bad_row_of_an_export() {
         assert_eq!(report.json()["fault"], json!({ "seq": seq, "kind": kind }), "{name}");
     }
     // A lost tail shows only against a checkpoint that was kept elsewhere.
-    let short = shell.file("short", &lines[..4].join("\n"));
+    let short = shell.file("short", lines[..4].join("\n"));
     assert_eq!(verify(&short, &[]).status, 0);
     let lost = verify(&short, &["--checkpoint", &checkpoint]);
     assert!(lost.status == 1 && lost.out.contains("rows from 5 on are missing"), "{}", lost.out);

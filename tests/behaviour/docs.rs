@@ -120,6 +120,40 @@ fn every_link_between_documents_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
+#[test]
+fn every_page_is_in_the_index_beside_it() {
+    let mut left_out = vec![];
+    for directory in ["docs/operators", "docs/plugin-authors", "docs/decisions"] {
+        let index = fs::read_to_string(root().join(directory).join("README.md")).unwrap();
+        for entry in fs::read_dir(root().join(directory)).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            if name.ends_with(".md") && name != "README.md" && !index.contains(&format!("]({name})")) {
+                left_out.push(format!("{directory}/{name}"));
+            }
+        }
+    }
+    assert!(left_out.is_empty(), "{left_out:#?}");
+}
+
+/// What a bridge says of a version that may not serve is explained where operators look it up.
+#[test]
+fn the_hot_swap_page_has_every_word_for_a_version_that_may_not_serve() {
+    let page = fs::read_to_string(root().join("docs/operators/hot-swap.md")).unwrap();
+    let explained: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .filter_map(|line| line.split('|').nth(1))
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    let mut missing = vec![];
+    for word in cyberos_plugin_host::plugins::WORDS {
+        if !explained.contains(&word) {
+            missing.push(word);
+        }
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 /// The page holds the table between its markers, to the letter.
 fn holds(page: &str, table: &str) {
     let path = root().join(page);

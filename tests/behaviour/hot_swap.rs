@@ -122,6 +122,7 @@ async fn a_broken_version_leaves_the_old_one_serving(setup: Setup) {
     let line = bridge.logged("plugin notes: it is not a WebAssembly component").await;
     // then
     assert!(line.contains("wasm32-wasip2"), "it says what to do: {line}");
+    assert!(line.contains("refused") && line.contains("not_a_component"), "in the words of health and metrics: {line}");
     assert_eq!(version(&alice).await, "one");
     if !bridge.is_stdio() {
         let health = bridge.get("/healthz").await;
@@ -180,6 +181,7 @@ async fn a_version_that_asks_for_more_waits_until_it_is_granted(setup: Setup) {
     let line = bridge.logged("plugin notes: it imports cyberos:plugin/http-fetch").await;
     // then
     assert!(line.contains("plugins.toml"), "it says what to do: {line}");
+    assert!(line.contains("quarantined") && line.contains("not_granted"), "in the words of health and metrics: {line}");
     assert_eq!(version(&alice).await, "one");
     // and when it is granted, it serves as it is
     let granted = "[plugins.notes.upstreams.api]\nurl = \"https://api.example.com\"\npaths = [\"/\"]\n";

@@ -121,7 +121,7 @@ async fn a_bridge_that_starts_with_a_bad_file_serves_the_last_good_version() {
     let (_, table, _) = run(&setup, &["plugins", "list"]);
     let row = table.lines().find(|line| line.starts_with("notes ")).unwrap();
     assert!(row.contains("kept") && row.contains(&digest("one")[..12]), "{table}");
-    assert!(table.contains("is refused: it is not a WebAssembly component"), "{table}");
+    assert!(table.contains("is refused (not_a_component): it is not a WebAssembly component"), "{table}");
     // and the copy that it serves from is nobody else's to read or to change
     let kept = setup.state_dir().join("plugins/notes");
     assert_eq!(fs::metadata(&kept).unwrap().mode() & 0o777, 0o700);

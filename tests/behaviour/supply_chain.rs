@@ -111,6 +111,22 @@ async fn each_component_that_is_not_what_it_should_be_is_refused_with_its_reason
 }
 
 #[tokio::test]
+async fn a_signature_that_would_be_waited_for_holds_up_nobody() {
+    // given
+    let setup = Bridge::http().guests(&[], "");
+    put(&setup, "good.wasm", &echo());
+    put(&setup, "a-pipe.wasm", &echo());
+    let pipe = setup.home().join("plugins/a-pipe.wasm.minisig");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // when
+    let bridge = setup.start().await;
+    // then
+    let line = bridge.logged("plugin a-pipe: ").await;
+    assert!(line.contains("not a file"), "{line}");
+    bridge.caller("alice").call("cyberos.fixture.echo", serde_json::json!({ "text": "hi" })).await.structured();
+}
+
+#[tokio::test]
 async fn a_bad_signature_is_refused_also_where_none_is_asked_for() {
     // given
     let keys = KeyPair::generate_unencrypted_keypair().unwrap();
@@ -209,6 +225,72 @@ async fn while_a_changed_version_waits_the_approved_one_serves_and_approval_need
     Shell::beside(&setup).text(&["plugins", "approve", "echo", "--yes"]);
     // then
     described(&bridge, CHANGED).await;
+}
+
+/// What `/healthz` says, as soon as it says this.
+async fn health(bridge: &Bridge, expected: &str) {
+    let patience = std::time::Instant::now() + bridge_tests::stdio::PATIENCE;
+    loop {
+        let said = bridge.get("/healthz").await.text;
+        if said == expected {
+            return;
+        }
+        assert!(std::time::Instant::now() < patience, "{expected:?} is not said, but {said:?}:\n{}", bridge.log());
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn going_back_agrees_to_what_the_version_before_says() {
+    // given: an operator who agreed to a change
+    let setup = Bridge::http().guests(&[], "").unlimited();
+    put(&setup, "echo.wasm", &echo());
+    let bridge = setup.start().await;
+    described(&bridge, SAID).await;
+    put(&setup, "echo.wasm", &changed_echo());
+    bridge.logged("plugin echo: what its tools say has changed").await;
+    let shell = Shell::beside(&setup);
+    shell.text(&["plugins", "approve", "echo", "--yes"]);
+    described(&bridge, CHANGED).await;
+    let plugins = format!("--plugins={}", setup.home().join("plugins").display());
+    // when, then: back, and back again, and nothing waits
+    for words in [SAID, CHANGED] {
+        shell.text(&["plugins", "rollback", "echo", &plugins]);
+        described(&bridge, words).await;
+        health(&bridge, "ok\n").await;
+    }
+    // but a file that somebody merely put there waits as before
+    put(&setup, "echo.wasm", &echo());
+    health(&bridge, "degraded\nplugin echo: quarantined changed\n").await;
+    described(&bridge, CHANGED).await;
+}
+
+#[tokio::test]
+async fn going_back_takes_the_pin_along() {
+    // given: two versions as `plugin add` leaves them, each pinned with its source
+    let setup = Bridge::http().guests(&[], "").unlimited();
+    let file = setup.home().join("plugins/plugins.toml");
+    let pinned = |wasm: &[u8]| {
+        let entry = "# ours\n[plugins.echo]\ndigest";
+        format!("{entry} = \"sha256:{}\" # by add\nsource = \"oci://r.example/echo\"\n", sha256(wasm))
+    };
+    put(&setup, "echo.wasm", &echo());
+    put(&setup, "plugins.toml", pinned(&echo()).as_bytes());
+    let bridge = setup.start().await;
+    described(&bridge, SAID).await;
+    put(&setup, "plugins.toml", pinned(&changed_echo()).as_bytes());
+    put(&setup, "echo.wasm", &changed_echo());
+    described(&bridge, CHANGED).await;
+    // when
+    let (shell, plugins) = (Shell::beside(&setup), format!("--plugins={}", setup.home().join("plugins").display()));
+    let done = shell.json(&["plugins", "rollback", "echo", &plugins, "--json"]);
+    // then: it serves, its pin names it, and the rest of the file is as it was
+    assert_eq!((&done["pin_moved"], &done["to"]), (&true.into(), &sha256(&echo()).into()), "{done:#}");
+    described(&bridge, SAID).await;
+    health(&bridge, "ok\n").await;
+    let text = fs::read_to_string(&file).unwrap();
+    let expected = format!("# ours\n[plugins.echo]\ndigest = \"sha256:{}\" # by add\n", sha256(&echo()));
+    assert_eq!(text, expected, "a source that is not this version's is not kept");
 }
 
 #[tokio::test]

@@ -247,6 +247,32 @@ async fn what_it_may_reach_says_whether_a_person_is_asked() {
     }
 }
 
+#[tokio::test]
+async fn what_is_granted_to_it_takes_effect_without_an_approval() {
+    // given: it serves, and what its tools say is known
+    let setup = Bridge::http().guests(&["guest_typed"], "").unlimited();
+    let grants = setup.home().join("plugins/plugins.toml");
+    let bridge = setup.start().await;
+    let alice = scoped(&bridge);
+    let read_only = async || {
+        let list = alice.list().await;
+        let tools = list.result()["tools"].as_array().unwrap().clone();
+        let tool = tools.into_iter().find(|tool| tool["name"] == format!("{MODULE}.not"));
+        tool.map(|tool| tool["annotations"]["readOnlyHint"].clone())
+    };
+    assert_eq!(read_only().await, Some(json!(true)));
+    for (entry, expected) in [("cuo = true\n", json!(false)), ("cuo = false\n", json!(true))] {
+        // when
+        fs::write(&grants, format!("[plugins.guest-typed]\n{entry}")).unwrap();
+        // then
+        let patience = std::time::Instant::now() + bridge_tests::stdio::PATIENCE;
+        while read_only().await.as_ref() != Some(&expected) {
+            assert!(std::time::Instant::now() < patience, "{entry}: {}", bridge.log());
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+}
+
 /// The component with a custom section of WIT comments at its end.
 fn documented(docs: &Value) -> Vec<u8> {
     let path = bridge_tests::setup::target().join("plugins/wasm32-wasip2/component/guest_typed.wasm");
@@ -280,6 +306,58 @@ async fn comments_of_its_wit_describe_its_tools_and_are_not_trusted() {
     let description = tool["description"].as_str().unwrap();
     assert!(description.starts_with("Moves a point by some way. The label stays"), "{description}");
     assert!(!list.body.to_string().contains("cyberos.hidden."), "{list:?}");
+}
+
+/// A component with one function of no parameters, under this many names.
+fn with_functions(count: usize) -> Vec<u8> {
+    fn number(mut n: usize) -> Vec<u8> {
+        let mut out = vec![];
+        while n > 0x7f {
+            out.push(n as u8 & 0x7f | 0x80);
+            n >>= 7;
+        }
+        out.push(n as u8);
+        out
+    }
+    let mut exports = number(count);
+    for n in 0..count {
+        let name = format!("f{n}");
+        exports.extend([0, name.len() as u8]);
+        exports.extend(name.as_bytes());
+        exports.extend([1, 0, 0]);
+    }
+    let module = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x05\x01\x01f\0\0\x0a\x04\x01\x02\0\x0b";
+    let mut wasm = b"\0asm\x0d\0\x01\0".to_vec();
+    // The module, its instance, its function, the function's type, the function lifted, and the names.
+    let sections: [(u8, &[u8]); 6] = [
+        (1, module),
+        (2, &[1, 0, 0, 0]),
+        (6, &[1, 0, 0, 1, 0, 1, b'f']),
+        (7, &[1, 0x40, 0, 1, 0]),
+        (8, &[1, 0, 0, 0, 0, 0]),
+        (11, &exports),
+    ];
+    for (id, body) in sections {
+        wasm.push(id);
+        wasm.extend(number(body.len()));
+        wasm.extend(body);
+    }
+    wasm
+}
+
+#[tokio::test]
+async fn only_as_many_functions_as_are_served_are_looked_at() {
+    // given
+    let setup = Bridge::stdio().guests(&[], "");
+    let plugins = setup.home().join("plugins");
+    fs::write(plugins.join("few.wasm"), with_functions(64)).unwrap();
+    fs::write(plugins.join("many.wasm"), with_functions(20_000)).unwrap();
+    // when
+    let bridge = setup.start().await;
+    // then
+    let line = bridge.logged("plugin many: ").await;
+    assert!(line.contains("it exports 20000 functions; at most 64 can be tools"), "{line}");
+    assert!(bridge.caller("alice").list().await.result().to_string().contains("cyberos.few.f1"));
 }
 
 #[tokio::test]

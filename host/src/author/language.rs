@@ -52,7 +52,24 @@ impl Language {
     pub(super) fn support(self) -> &'static str {
         match self {
             Language::Rust => ".cyberos/",
-            Language::Js | Language::Python | Language::Go | Language::C => "cyberos/`, `wit/",
+            Language::Js | Language::Python => "cyberos/`, `wit/deps/",
+            Language::Go | Language::C => "cyberos/`, `wit/",
+        }
+    }
+
+    /// Must host functions be named in `wit/plugin.wit` before the code can import them?
+    pub(super) fn has_world(self) -> bool {
+        matches!(self, Language::Js | Language::Python)
+    }
+
+    /// How the code asks a service over HTTP, for the project's README.
+    pub(super) fn fetch(self) -> &'static str {
+        match self {
+            Language::Rust => "call `http_fetch::fetch` of the SDK",
+            Language::Js => "take `http-fetch` into `wit/plugin.wit`, import it in `tool.js`",
+            Language::Python => "take `http-fetch` into `wit/plugin.wit`, import it in `tool.py`",
+            Language::Go => "call `cyberos.Fetch`",
+            Language::C => "call `cyberos_plugin_http_fetch_fetch`",
         }
     }
 

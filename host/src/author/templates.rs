@@ -46,6 +46,8 @@ fn rendered(folder: &str, name: &str, tool: &str, language: Language) -> Vec<Fil
         language => language.title(),
         source => language.source(),
         support => language.support(),
+        world => language.has_world(),
+        fetch => language.fetch(),
         ignored => language.ignored(),
     };
     let inside = |path: &&(&str, &str)| path.0.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));

@@ -12,8 +12,12 @@ use super::mistakes::{Mistakes, Places, Wrong};
 use super::policy::Policy;
 use super::secret_place::SecretPlace;
 use super::settings::{BadSetting, MAX_MEMORY_BYTES, MAX_TABLE_ELEMENTS};
+use super::small_file::read_small_file;
 use super::structure;
 use crate::model::PluginId;
+
+/// Thousands of entries. The file is read while others are served.
+pub const MAX_PLUGINS_FILE_BYTES: u64 = 4 << 20;
 
 /// What plugins may reach, and what is demanded of them. Nothing is granted unless it is written here.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -38,7 +42,7 @@ pub enum Secrets {
 impl PluginsFile {
     /// For serving. Errors: the file cannot be read, or holds mistakes, all of which are told.
     pub fn read(path: &Path) -> Result<PluginsFile, BadSetting> {
-        let text = std::fs::read_to_string(path)
+        let text = read_small_file(path, MAX_PLUGINS_FILE_BYTES)
             .map_err(|e| BadSetting::new(format!("{}: it cannot be read: {e}", path.display())))?;
         Ok(Self::parse(path, &text, Secrets::Read)?)
     }

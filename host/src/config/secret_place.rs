@@ -4,6 +4,9 @@
 
 use secrecy::SecretString;
 use std::collections::HashMap;
+use std::path::Path;
+
+use super::small_file::read_small_file;
 
 /// A bigger one is no credential: it is the wrong file.
 const MAX_BYTES: u64 = 64 << 10;
@@ -71,7 +74,7 @@ fn from_file(path: &str) -> Result<String, NoSecret> {
     if size.as_ref().is_ok_and(|size| *size > MAX_BYTES) {
         return none(format!("{path} has over {MAX_BYTES} bytes"), "Name the file that holds the secret alone.");
     }
-    match size.and_then(|_| std::fs::read_to_string(path)) {
+    match size.and_then(|_| read_small_file(Path::new(path), MAX_BYTES)) {
         Ok(value) => Ok(value),
         Err(why) => none(format!("{path} cannot be read: {why}"), "Create it, readable for the bridge's user alone."),
     }
@@ -135,6 +138,10 @@ mod tests {
         assert_eq!(read().unwrap_err().what, "the secret is empty");
         std::fs::write(&file, vec![b'x'; 70_000]).unwrap();
         assert!(read().unwrap_err().what.contains("bytes"));
+        // and a pipe is not waited for
+        std::fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        assert!(read().unwrap_err().what.contains("not a file"));
     }
 
     #[test]

@@ -138,8 +138,9 @@ fn plugins(args: &SettingsArgs) -> Result<PluginsFile, BadSetting> {
         return Err(BadSetting::new(format!("--plugins: {} is not a directory", directory.display())));
     }
     match args.grants_file() {
-        // One that was named must be there.
-        Some(path) if args.plugins_file.is_some() || path.is_file() => PluginsFile::read(&path),
+        // One that was named must be there, and whatever else is there under that name must be one: its policy is not
+        // passed over because it became a directory or a link to nothing.
+        Some(path) if args.plugins_file.is_some() || path.symlink_metadata().is_ok() => PluginsFile::read(&path),
         _ => Ok(PluginsFile::default()),
     }
 }

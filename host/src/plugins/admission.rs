@@ -54,7 +54,11 @@ impl Desk<'_> {
         // Its schemas, and its names beside those of others.
         let checked = self.catalog.check(plugin.into()).map_err(|rejected| blocked(rejected.into()))?;
         // What changed since the operator agreed. Last, because it is about what is offered.
-        let says = Surface::of(checked.plugin().tools(), checked.plugin().offers());
+        let plugin = checked.plugin();
+        let mut says = Surface::of(plugin.tools(), plugin.offers());
+        if !plugin.declares_tools() {
+            says = says.without_annotations();
+        }
         self.approvals.admit(self.policy, id, digest, self.grants, &says)?;
         Ok(checked)
     }

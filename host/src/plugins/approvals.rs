@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::Blocked;
 use super::lock::{Lock, replace};
-use super::surface::Surface;
+use super::surface::{Surface, shortened};
 use crate::config::{Approval, Grants, Policy};
 use crate::model::{Offers, PluginId, Tool};
 
@@ -57,6 +57,9 @@ pub struct Approved {
     pub offered: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
+    /// The digest of a version that an operator went back to. It served before, so it may again, whatever it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returns: Option<String>,
 }
 
 /// Who agreed.
@@ -67,7 +70,7 @@ pub enum By {
     FirstUse,
     /// `plugins.toml` names its digest.
     Pin,
-    /// `plugins approve`.
+    /// `plugins approve` or `plugins rollback`.
     Operator,
 }
 
@@ -113,11 +116,15 @@ impl Approvals {
                 ),
             ))
         };
+        let returns = || Ok(self.of(id)?.and_then(|entry| entry.returns).is_some_and(|known| known == digest));
         let diff = match self.judge(id, says).map_err(unusable)? {
             Compared::New if pinned => return self.record(id, digest, By::Pin, says).map_err(unusable),
             Compared::New => return self.record(id, digest, By::FirstUse, says).map_err(unusable),
             Compared::Same => return self.keep_up(id, digest, says).map_err(unusable),
             Compared::Changed(_) if pinned => return self.record(id, digest, By::Pin, says).map_err(unusable),
+            Compared::Changed(_) if returns().map_err(unusable)? => {
+                return self.record(id, digest, By::Operator, says).map_err(unusable);
+            }
             Compared::Changed(diff) => diff,
         };
         self.wait(id, digest, says).map_err(unusable)?;
@@ -125,7 +132,8 @@ impl Approvals {
             "changed",
             format!(
                 "what its tools say has changed since it was approved. Read the change, then approve it with \
-                 `plugins approve {id}`, or put the approved version back.\n{diff}"
+                 `plugins approve {id}`, or put the approved version back.\n{}",
+                shortened(&diff)
             ),
         )))
     }
@@ -159,6 +167,19 @@ impl Approvals {
         Ok(agreed)
     }
 
+    /// Agree to a version that served before and is wanted again, whatever its tools say.
+    pub fn agree_to_return(&self, id: &PluginId, digest: &str) -> io::Result<()> {
+        // Where nothing was approved, nothing is compared.
+        if self.of(id)?.is_none() {
+            return Ok(());
+        }
+        self.change(|file| {
+            if let Some(entry) = file.plugins.get_mut(id.as_str()) {
+                entry.returns = Some(digest.to_owned());
+            }
+        })
+    }
+
     /// What is known of one plugin.
     pub fn of(&self, id: &PluginId) -> io::Result<Option<Approved>> {
         Ok(self.read()?.plugins.remove(id.as_str()))
@@ -181,7 +202,7 @@ impl Approvals {
     /// A version that says the same: it is the approved one from now on, with what is new in it.
     fn keep_up(&self, id: &PluginId, digest: &str, says: &Surface) -> io::Result<()> {
         // The usual start: nothing to write, so nothing is locked.
-        let known = |entry: &Approved| entry.digest == digest && entry.waiting.is_none();
+        let known = |entry: &Approved| entry.digest == digest && entry.waiting.is_none() && entry.returns.is_none();
         if self.of(id)?.as_ref().is_some_and(known) {
             return Ok(());
         }
@@ -232,6 +253,7 @@ fn approved(by: By, digest: &str, says: &Surface, before: Option<&Approved>) -> 
         offered: says.0.keys().cloned().collect(),
         says: kept.map_or_else(|| says.clone(), |kept| says.clone().with_rest_of(kept)),
         waiting: None,
+        returns: None,
     }
 }
 

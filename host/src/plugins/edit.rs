@@ -9,7 +9,7 @@ use std::path::Path;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::lock::{Lock, replace};
-use crate::config::{Mistakes, PluginsFile, Secrets};
+use crate::config::{MAX_PLUGINS_FILE_BYTES, Mistakes, PluginsFile, Secrets, read_small_file};
 use crate::model::PluginId;
 
 /// Host interfaces that are granted by a switch.
@@ -140,7 +140,20 @@ pub fn grant(path: &Path, text: &str, id: &PluginId, grant: &Grant) -> Result<St
     if grant.any_tool_name {
         set(table(plugin)?, "any_tool_name", true);
     }
-    checked(path, &document)
+    checked(path, text, &document)
+}
+
+/// The text of the file in which a plugin that is pinned to another component is pinned to this one. `source` goes: it names
+/// where the other came from. `None`: nothing stands in this component's way.
+pub fn move_pin(path: &Path, text: &str, id: &PluginId, digest: &str) -> Result<Option<String>> {
+    if PluginsFile::parse(path, text, Secrets::Named)?.grants(id.as_str()).pins(digest) != Some(false) {
+        return Ok(None);
+    }
+    let mut document = document(path, text)?;
+    let plugin = table(child(child(document.as_item_mut(), "plugins")?, id.as_str())?)?;
+    set(plugin, "digest", format!("sha256:{digest}"));
+    plugin.remove("source");
+    checked(path, &document).map(Some)
 }
 
 fn grant_upstream(plugin: &mut Item, id: &PluginId, grant: &GrantUpstream) -> Result<()> {
@@ -190,7 +203,7 @@ pub fn revoke(path: &Path, text: &str, id: &PluginId, revoke: &Revoke) -> Result
     };
     if revoke.everything {
         plugins.remove(id.as_str());
-        return checked(path, &document);
+        return checked(path, text, &document);
     }
     let plugin = plugins.get_mut(id.as_str()).expect("it has an entry");
     let plugin = table(plugin)?;
@@ -220,7 +233,7 @@ pub fn revoke(path: &Path, text: &str, id: &PluginId, revoke: &Revoke) -> Result
             return impossible(format!("{field} is not set for {id}"));
         }
     }
-    checked(path, &document)
+    checked(path, text, &document)
 }
 
 fn revoke_upstream(plugin: &mut dyn TableLike, id: &PluginId, revoke: &RevokeUpstream) -> Result<()> {
@@ -265,7 +278,7 @@ pub fn write(path: &Path, lock: &Path, before: &str, after: &str) -> Result<()> 
 
 /// The file's text; empty when there is no file yet.
 pub fn read(path: &Path) -> Result<String> {
-    match std::fs::read_to_string(path) {
+    match read_small_file(path, MAX_PLUGINS_FILE_BYTES) {
         Ok(text) => Ok(text),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         Err(why) => Err(EditError::Io { path: path.display().to_string(), why }),
@@ -278,10 +291,22 @@ fn document(path: &Path, text: &str) -> Result<DocumentMut> {
     text.parse().map_err(|why: toml_edit::TomlError| EditError::Impossible(why.to_string()))
 }
 
-fn checked(path: &Path, document: &DocumentMut) -> Result<String> {
-    let text = document.to_string();
+fn checked(path: &Path, before: &str, document: &DocumentMut) -> Result<String> {
+    let text = spelled_as(before, document.to_string());
     PluginsFile::parse(path, &text, Secrets::Named)?;
     Ok(text)
+}
+
+/// With the byte order mark and the ends of lines of the text before, which the editing library does not keep.
+fn spelled_as(before: &str, mut after: String) -> String {
+    let lines = before.matches('\n').count();
+    if lines > 0 && before.matches("\r\n").count() == lines {
+        after = after.replace("\r\n", "\n").replace('\n', "\r\n");
+    }
+    if before.starts_with('\u{feff}') && !after.starts_with('\u{feff}') {
+        after.insert(0, '\u{feff}');
+    }
+    after
 }
 
 fn table(item: &mut Item) -> Result<&mut dyn TableLike> {
@@ -392,6 +417,15 @@ audit_read = true
 
     fn revoked(text: &str, plugin: &str, change: &Revoke) -> Result<String> {
         revoke(Path::new("plugins.toml"), text, &id(plugin), change)
+    }
+
+    #[test]
+    fn a_file_of_another_system_stays_one() {
+        let theirs = format!("\u{feff}{}", FILE.replace('\n', "\r\n"));
+        let change = Grant { imports: vec![Import::Elicit], ..Grant::default() };
+        let after = granted(&theirs, "other", &change).unwrap();
+        let expected = theirs.replace("audit_read = true\r\n", "audit_read = true\r\nelicit = true\r\n");
+        assert_eq!(after, expected);
     }
 
     #[test]

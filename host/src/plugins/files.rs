@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use super::admission::MAX_COMPONENT_BYTES;
 use super::{Blocked, Who};
-use crate::model::PluginId;
+use crate::model::{PluginId, is_hidden};
 use crate::runtime::digest;
 
 /// A file that was changed so short a time ago may still be written, and may change again within its clock's resolution.
@@ -28,7 +28,7 @@ impl Found {
     pub fn shown(&self) -> String {
         match &self.id {
             Ok(id) => id.to_string(),
-            Err(_) => stem(&self.path).chars().filter(|c| !c.is_control()).take(63).collect(),
+            Err(_) => stem(&self.path).chars().filter(|c| !c.is_control() && !is_hidden(*c)).take(63).collect(),
         }
     }
 }
@@ -82,8 +82,9 @@ pub fn scan(directory: &Path) -> io::Result<Vec<Found>> {
 
 fn id_of(path: &Path) -> Result<PluginId, Blocked> {
     PluginId::parse(&stem(path).replace('_', "-")).ok_or_else(|| {
-        let reason =
-            format!("{} must be named with a-z, 0-9, - and _, at most 63 characters before .wasm", path.display());
+        // Its name is whatever somebody called a file: it must not pass for lines of ours.
+        let shown: String = path.display().to_string().chars().flat_map(char::escape_debug).collect();
+        let reason = format!("{shown} must be named with a-z, 0-9, - and _, at most 63 characters before .wasm");
         Blocked::refused("bad_name", reason)
     })
 }
@@ -193,6 +194,16 @@ mod tests {
             [("Big Name", Some("bad_name")), ("a-b", None), ("a_b", Some("bad_name"))].map(|(n, w)| (n.to_owned(), w));
         assert_eq!(words, expected);
         assert!(found[2].id.as_ref().unwrap_err().reason.contains("a-b.wasm and a_b.wasm are one plugin"));
+    }
+
+    #[test]
+    fn a_files_name_cannot_pass_for_lines_of_the_log_or_of_a_list() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("evil\u{1b}[2J\u{202e}\nplugin good: serves.wasm"), b"").unwrap();
+        let found = scan(directory.path()).unwrap().remove(0);
+        let reason = found.id.as_ref().unwrap_err().reason.clone();
+        assert!(reason.contains("\\u{1b}[2J\\u{202e}\\nplugin good"), "{reason}");
+        assert_eq!(found.shown(), "evil[2Jplugin good: serves");
     }
 
     #[test]

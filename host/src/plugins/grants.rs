@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Who;
 use super::files;
-use crate::config::{BadSetting, Grants, PluginsFile, Policy};
+use crate::config::{BadSetting, Grants, MAX_PLUGINS_FILE_BYTES, PluginsFile, Policy, Secrets, read_small_file};
 
 pub struct GrantsFile {
     /// `None`: there is no plugins directory.
@@ -25,9 +25,18 @@ pub struct GrantsFile {
 }
 
 impl GrantsFile {
-    /// `file` is what the settings' loader read from `path`.
+    /// `file` is what the settings' loader read, for when there is no `path`. The file may have changed since: what is in
+    /// force is of the text that later ones are compared with.
     pub fn open(path: Option<PathBuf>, required: bool, file: PluginsFile) -> Result<GrantsFile, BadSetting> {
-        let text = path.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
+        let text = match &path {
+            Some(path) => read(path, required).map_err(BadSetting::new)?,
+            None => None,
+        };
+        let file = match (&path, &text) {
+            (Some(path), Some(text)) => PluginsFile::parse(path, text, Secrets::Read)?,
+            (Some(_), None) => PluginsFile::default(),
+            (None, _) => file,
+        };
         let who = path.as_deref().and_then(files::owner);
         let marks = marks(text.as_deref().unwrap_or_default());
         Ok(GrantsFile { path, required, file, text, marks, fault: None, who })
@@ -36,18 +45,16 @@ impl GrantsFile {
     /// `None` when it is as it was; else whether it is in force.
     pub fn read_again(&mut self) -> Option<Result<(), String>> {
         let path = self.path.clone()?;
-        let read = std::fs::read_to_string(&path);
-        let text = match read {
-            Ok(text) => Some(text),
-            Err(why) if why.kind() == ErrorKind::NotFound && !self.required => None,
-            Err(why) => return self.keep(format!("{} cannot be read: {why}", path.display())),
+        let text = match read(&path, self.required) {
+            Ok(text) => text,
+            Err(why) => return self.keep(why),
         };
         if text == self.text && self.fault.is_none() {
             return None;
         }
         let file = match &text {
-            // By the one reader of that file, so that a reload means what a start means.
-            Some(_) => PluginsFile::read(&path),
+            // What was compared is what is parsed: the file may be another one by now.
+            Some(text) => PluginsFile::parse(&path, text, Secrets::Read),
             None => Ok(PluginsFile::default()),
         };
         match file {
@@ -91,6 +98,15 @@ impl GrantsFile {
     }
 }
 
+/// `None`: there is none, and none is needed.
+fn read(path: &Path, required: bool) -> Result<Option<String>, String> {
+    match read_small_file(path, MAX_PLUGINS_FILE_BYTES) {
+        Ok(text) => Ok(Some(text)),
+        Err(why) if why.kind() == ErrorKind::NotFound && !required => Ok(None),
+        Err(why) => Err(format!("{} cannot be read: {why}", path.display())),
+    }
+}
+
 fn marks(text: &str) -> BTreeMap<String, String> {
     let Ok(mut table) = toml::from_str::<toml::Table>(text) else { return BTreeMap::new() };
     let Some(toml::Value::Table(plugins)) = table.remove("plugins") else { return BTreeMap::new() };
@@ -124,6 +140,40 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(file.read_again(), Some(Ok(())), "no file grants nothing");
         assert!(!file.of("notes").cuo);
+    }
+
+    #[test]
+    fn what_is_in_force_is_what_later_texts_are_compared_with() {
+        // given: the file changed between the settings' reading of it and this one's
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("plugins.toml");
+        std::fs::write(&path, "").unwrap();
+        let early = PluginsFile::read(&path).unwrap();
+        std::fs::write(&path, "[plugins.notes]\ncuo = true\n").unwrap();
+        // when
+        let mut file = GrantsFile::open(Some(path), false, early).unwrap();
+        // then
+        assert!(file.read_again().is_none() && file.of("notes").cuo);
+    }
+
+    #[test]
+    fn what_takes_the_files_place_and_is_none_leaves_the_old_grants_in_force() {
+        // given
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("plugins.toml");
+        std::fs::write(&path, "[policy]\nsignatures = \"required\"\n").unwrap();
+        let mut file = GrantsFile::open(Some(path.clone()), false, PluginsFile::default()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        // when: a link to nothing, and a pipe that nobody writes to
+        std::os::unix::fs::symlink("gone", &path).unwrap();
+        let nowhere = file.read_again();
+        std::fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let pipe = file.read_again();
+        // then
+        assert!(nowhere.unwrap().unwrap_err().contains("leads nowhere"));
+        assert!(pipe.unwrap().unwrap_err().contains("not a file"));
+        assert_eq!(file.policy().signatures, crate::config::Signatures::Required);
     }
 
     #[test]

@@ -51,18 +51,27 @@ pub struct Held {
 
 pub enum News {
     Good(String),
-    /// The operator has to agree, or should look.
-    Waits(String),
-    Bad(String),
+    /// The operator should look.
+    Odd(String),
+    Blocked(Blocked),
 }
 
 impl News {
     pub fn log(self, id: &PluginId) {
         match self {
             News::Good(text) => tracing::info!("plugin {id}: {text}"),
-            News::Waits(text) => tracing::warn!("plugin {id}: {text}"),
-            News::Bad(text) => tracing::error!("plugin {id}: {text}"),
+            News::Odd(text) => tracing::warn!("plugin {id}: {text}"),
+            News::Blocked(blocked) => log_blocked(id.as_str(), &blocked),
         }
+    }
+}
+
+/// With the words that health, metrics and the audit log have for it.
+pub fn log_blocked(name: &str, blocked: &Blocked) {
+    let Blocked { kind, word, reason, .. } = blocked;
+    match kind {
+        BlockedKind::Refused => tracing::error!(state = kind.as_str(), why = word, "plugin {name}: {reason}"),
+        BlockedKind::Quarantined => tracing::warn!(state = kind.as_str(), why = word, "plugin {name}: {reason}"),
     }
 }
 

@@ -13,9 +13,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::signatures::signature_path;
-use super::{Version, files};
-use crate::config::Settings;
+use super::signatures::{MAX_SIGNATURE_BYTES, signature_path};
+use super::{Approvals, Version, files};
+use crate::config::{Settings, read_small_file};
 use crate::model::PluginId;
 use crate::runtime::digest;
 
@@ -54,6 +54,20 @@ pub struct Written {
     pub forgotten: Vec<String>,
 }
 
+impl Record {
+    /// Its digests become names of files and are shown in part: what is none is damage.
+    fn parse(text: &[u8]) -> Result<Record, String> {
+        let record: Record = serde_json::from_slice(text).map_err(|why| why.to_string())?;
+        let is_digest =
+            |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let is_sound = |version: &Option<Version>| version.as_ref().is_none_or(|version| is_digest(&version.digest));
+        match is_sound(&record.serving) && is_sound(&record.previous) {
+            true => Ok(record),
+            false => Err("it names a version that is no digest".into()),
+        }
+    }
+}
+
 impl History {
     /// Nothing is created or changed until something is kept.
     pub fn of(state_dir: &Path, directory: &Path) -> History {
@@ -70,13 +84,11 @@ impl History {
             return None;
         }
         let text = fs::read(place.join(&self.record)).ok()?;
-        match serde_json::from_slice(&text) {
-            Ok(record) => Some(record),
-            Err(error) => {
-                tracing::warn!(plugin = %id, %error, "the record of what it served cannot be read and is begun anew");
-                None
-            }
-        }
+        Record::parse(&text)
+            .inspect_err(|why| {
+                tracing::warn!(plugin = %id, %why, "the record of what it served cannot be read and is begun anew");
+            })
+            .ok()
     }
 
     /// Every plugin with a record of this directory.
@@ -109,8 +121,8 @@ impl History {
         match files::read(path) {
             Ok(bytes) if bytes.digest == wanted => {
                 // It is held against the keys again whenever it is used.
-                if let Ok(signature) = fs::read(signature_path(path)) {
-                    self.write(id, &signature_path(&self.path_of(id, wanted)), &signature)?;
+                if let Ok(signature) = read_small_file(&signature_path(path), MAX_SIGNATURE_BYTES) {
+                    self.write(id, &signature_path(&self.path_of(id, wanted)), signature.as_bytes())?;
                 }
                 self.keep(id, wanted, &bytes.wasm)
             }
@@ -150,7 +162,7 @@ impl History {
         let has = |path: &Path, extension: &str| path.extension().is_some_and(|e| e == extension);
         let records = paths.iter().filter(|path| has(path, "json")).filter_map(|path| fs::read(path).ok());
         let named: Vec<String> = records
-            .filter_map(|text| serde_json::from_slice::<Record>(&text).ok())
+            .filter_map(|text| Record::parse(&text).ok())
             .flat_map(|record| [record.serving, record.previous])
             .filter_map(|version| version.map(|version| version.digest))
             .collect();
@@ -194,7 +206,16 @@ fn is_ours(directory: &Path) -> bool {
     fs::symlink_metadata(directory).is_ok_and(|meta| meta.mode() & 0o077 == 0 && ours(meta))
 }
 
-/// What [`roll_back`] did.
+/// A version that can come back, and where to. Nothing is changed before [`WayBack::take`].
+pub struct WayBack {
+    directory: PathBuf,
+    wasm: Vec<u8>,
+    signature: Option<Vec<u8>>,
+    approvals: Approvals,
+    done: RolledBack,
+}
+
+/// What [`WayBack::take`] does.
 #[derive(Debug, Serialize)]
 pub struct RolledBack {
     pub id: PluginId,
@@ -204,12 +225,11 @@ pub struct RolledBack {
     pub file: PathBuf,
 }
 
-/// Put the version before into the plugins directory, in one step. Whoever watches it serves it then; a bridge that does not
-/// run serves it when it starts.
+/// Which version comes back to the plugins directory.
 ///
 /// When the file there is not what serves (it is refused, quarantined or gone), the version that serves comes back;
 /// else the one before it, so that twice is back again.
-pub fn roll_back(settings: &Settings, name: &str) -> anyhow::Result<RolledBack> {
+pub fn way_back(settings: &Settings, name: &str) -> anyhow::Result<WayBack> {
     let directory = settings.args.plugins.as_deref().context("--plugins is not set: there is nothing to roll back")?;
     let id = PluginId::parse(&name.replace('_', "-"))
         .with_context(|| format!("{name:?} is no plugin's id; `plugins list` shows them"))?;
@@ -228,18 +248,46 @@ pub fn roll_back(settings: &Settings, name: &str) -> anyhow::Result<RolledBack> 
     let wasm = history
         .component(&id, &to.digest)
         .with_context(|| format!("version {} of plugin {id} is not kept any more", &to.digest[..12]))?;
-    // The signature first: the version that serves is not held against another one's.
-    let signature = signature_path(&file);
-    match fs::read(signature_path(&history.path_of(&id, &to.digest))) {
-        Ok(kept) => put(directory, &signature, &kept),
-        Err(_) => fs::remove_file(&signature).or_else(|why| match why.kind() {
-            io::ErrorKind::NotFound => Ok(()),
-            _ => Err(why),
-        }),
+    Ok(WayBack {
+        directory: directory.to_owned(),
+        wasm,
+        signature: fs::read(signature_path(&history.path_of(&id, &to.digest))).ok(),
+        approvals: Approvals::open(&settings.state_dir.join("plugins")),
+        done: RolledBack { to: to.digest.clone(), id, from, file },
+    })
+}
+
+impl WayBack {
+    pub fn id(&self) -> &PluginId {
+        &self.done.id
     }
-    .with_context(|| format!("{} cannot be written", signature.display()))?;
-    put(directory, &file, &wasm).with_context(|| format!("{} cannot be written", file.display()))?;
-    Ok(RolledBack { to: to.digest.clone(), id, from, file })
+
+    /// The digest of the version that comes back, in hex.
+    pub fn to(&self) -> &str {
+        &self.done.to
+    }
+
+    /// Put that version into the plugins directory, in one step. Whoever watches it serves it then; a bridge that does not
+    /// run serves it when it starts.
+    pub fn take(self) -> anyhow::Result<RolledBack> {
+        let WayBack { directory, wasm, signature, approvals, done } = self;
+        // Whoever goes back agrees to what that version says: it served before.
+        approvals
+            .agree_to_return(&done.id, &done.to)
+            .with_context(|| format!("{} cannot be written", approvals.path().display()))?;
+        // The signature first: the version that serves is not held against another one's.
+        let beside = signature_path(&done.file);
+        match signature {
+            Some(kept) => put(&directory, &beside, &kept),
+            None => fs::remove_file(&beside).or_else(|why| match why.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(why),
+            }),
+        }
+        .with_context(|| format!("{} cannot be written", beside.display()))?;
+        put(&directory, &done.file, &wasm).with_context(|| format!("{} cannot be written", done.file.display()))?;
+        Ok(done)
+    }
 }
 
 /// By rename, so that nobody ever reads half of it; a link is replaced, not what it leads to.
@@ -278,13 +326,23 @@ mod tests {
         }
         // then
         assert!(history.write_down(&id, &record).unwrap().is_none(), "it is written already");
-        assert_eq!(history.known(), [id.clone()]);
+        assert_eq!(history.known(), std::slice::from_ref(&id));
         assert_eq!(history.component(&id, &digest(b"three")).unwrap(), b"three");
         assert_eq!(history.component(&id, &digest(b"two")).unwrap(), b"two");
         assert!(history.component(&id, &digest(b"one")).is_none());
         // and what was tampered with is not used
         fs::write(home.path().join("plugins/notes").join(format!("{}.wasm", digest(b"two"))), b"evil").unwrap();
         assert!(history.component(&id, &digest(b"two")).is_none());
+        // and a record that names what is no digest is none
+        let place = home.path().join("plugins/notes").join(&history.record);
+        let two = "\u{e9}".repeat(32);
+        for text in [
+            r#"{"serving":{"digest":"../../x","since":"1","who":null}}"#.to_owned(),
+            format!(r#"{{"previous":{{"digest":"{two}","since":"1","who":null}}}}"#),
+        ] {
+            fs::write(&place, text).unwrap();
+            assert!(history.record(&id).is_none());
+        }
         // and another directory has a record of its own
         assert!(History::of(home.path(), Path::new("/")).record(&id).is_none());
     }

@@ -24,7 +24,7 @@ mod watch;
 
 pub use admission::{Candidate, MAX_COMPONENT_BYTES};
 pub use approvals::{Approvals, Compared};
-pub use history::{RolledBack, roll_back};
+pub use history::{RolledBack, WayBack, way_back};
 pub use provenance::Provenance;
 pub use set::{Charge, PluginSet, SetParts};
 
@@ -73,13 +73,34 @@ pub struct Who {
     pub uid: u32,
 }
 
+/// Every word for why a candidate may not serve: docs/operators/hot-swap.md explains them.
+pub const WORDS: [&str; 17] = [
+    "bad_name",
+    "unreadable",
+    "too_large",
+    "wrong_digest",
+    "unsigned",
+    "bad_signature",
+    "unknown_key",
+    "not_a_component",
+    "wrong_world",
+    "not_offered",
+    "not_granted",
+    "no_tools",
+    "bad_tool",
+    "bad_offer",
+    "name_taken",
+    "changed",
+    "approvals_unreadable",
+];
+
 /// A candidate that may not serve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Blocked {
     /// `None` when the file could not be read.
     pub digest: Option<String>,
     pub kind: BlockedKind,
-    /// One of a closed set, for metrics, health and audit.
+    /// One of [`WORDS`], for log, metrics, health and audit.
     pub word: &'static str,
     /// For the operator: what is wrong, and what to do. It may name paths.
     pub reason: String,
@@ -105,11 +126,16 @@ impl BlockedKind {
 
 impl Blocked {
     pub fn refused(word: &'static str, reason: impl Into<String>) -> Blocked {
-        Blocked { digest: None, kind: BlockedKind::Refused, word, reason: reason.into() }
+        Self::made(BlockedKind::Refused, word, reason.into())
     }
 
     pub fn quarantined(word: &'static str, reason: impl Into<String>) -> Blocked {
-        Blocked { digest: None, kind: BlockedKind::Quarantined, word, reason: reason.into() }
+        Self::made(BlockedKind::Quarantined, word, reason.into())
+    }
+
+    fn made(kind: BlockedKind, word: &'static str, reason: String) -> Blocked {
+        debug_assert!(WORDS.contains(&word), "{word} is not among the words");
+        Blocked { digest: None, kind, word, reason }
     }
 }
 
@@ -119,6 +145,6 @@ impl From<Rejected> for Blocked {
             Why::NotGranted { .. } => BlockedKind::Quarantined,
             _ => BlockedKind::Refused,
         };
-        Blocked { digest: None, kind, word: rejected.why.word(), reason: rejected.why.to_string() }
+        Self::made(kind, rejected.why.word(), rejected.why.to_string())
     }
 }

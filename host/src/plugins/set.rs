@@ -1,8 +1,8 @@
 //! The plugins that serve, and the one look at files and grants that brings them up to date.
 //!
 //! A look judges what is not as it was, one candidate after the other: one that fails holds up nobody, and what compiles
-//! does so off the executor. Until it takes charge the set only reads: commands and task workers see what the bridge
-//! serves and write nothing.
+//! does so off the executor. Until it takes charge the set writes no history and no audit row: commands and task workers
+//! see what the bridge serves. What a plugin says when it is first seen is kept by whoever sees it.
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
@@ -38,8 +38,10 @@ pub struct SetParts {
 pub struct Charge {
     pub audit: AuditLog,
     /// Told after every look that changed what is listed: how it was, and how it is.
-    pub lists_changed: Box<dyn Fn(&Lists, &Lists) + Send + Sync>,
+    pub lists_changed: Told,
 }
+
+type Told = Box<dyn Fn(&Lists, &Lists) + Send + Sync>;
 
 pub struct PluginSet {
     runtime: Runtime,
@@ -97,7 +99,7 @@ impl PluginSet {
         plugins.retain(|plugin| standings.iter().all(|standing| standing.id != plugin.id().as_str()));
         for standing in &standings {
             let blocked = standing.blocked.as_ref().expect("it was rejected");
-            tracing::error!("plugin {}: {}", standing.id, blocked.reason);
+            held::log_blocked(&standing.id, blocked);
             metrics.plugin_rejected(blocked.word);
         }
         for plugin in &plugins {
@@ -402,8 +404,8 @@ impl PluginSet {
                 Some(checked)
             }
             Err(blocked) => {
-                held.news
-                    .push(News::Bad(format!("the version that served last may not serve either: {}", blocked.reason)));
+                let reason = format!("the version that served last may not serve either: {}", blocked.reason);
+                held.news.push(News::Blocked(Blocked { reason, ..blocked }));
                 None
             }
         }
@@ -421,7 +423,7 @@ impl PluginSet {
     fn take(&self, held: &mut Held, checked: &Checked, candidate: Candidate) {
         let digest = &candidate.digest[..12];
         held.news.push(match (&held.plugin, candidate.kept) {
-            (_, true) => News::Waits(format!("the version that served last, {digest}, goes on serving")),
+            (_, true) => News::Odd(format!("the version that served last, {digest}, goes on serving")),
             (Some(old), false) if old.digest() == candidate.digest => {
                 News::Good(format!("{digest} serves under its new grants"))
             }
@@ -439,10 +441,7 @@ impl PluginSet {
         if held.blocked.as_ref() == Some(blocked) {
             return false;
         }
-        held.news.push(match blocked.kind {
-            BlockedKind::Refused => News::Bad(blocked.reason.clone()),
-            BlockedKind::Quarantined => News::Waits(blocked.reason.clone()),
-        });
+        held.news.push(News::Blocked(blocked.clone()));
         self.metrics.plugin_rejected(blocked.word);
         true
     }
@@ -481,7 +480,7 @@ impl PluginSet {
         for new in &misnamed {
             let blocked = new.blocked.as_ref().expect("it was refused");
             if !state.misnamed.iter().any(|old| old.blocked.as_ref() == Some(blocked)) {
-                tracing::error!("plugin {}: {}", new.id, blocked.reason);
+                held::log_blocked(&new.id, blocked);
                 self.metrics.plugin_rejected(blocked.word);
             }
         }

@@ -7,16 +7,16 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use minisign::{PublicKey, SignatureBox};
-use std::io::{Cursor, ErrorKind, Read};
+use std::io::{Cursor, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::Blocked;
 use super::provenance::{Provenance, Signed};
-use crate::config::{Grants, Policy, Signatures, public_key};
+use crate::config::{Grants, Policy, Signatures, public_key, read_small_file};
 use crate::model::PluginId;
 
 /// A signature has four short lines.
-const MAX_SIGNATURE_BYTES: u64 = 16 << 10;
+pub const MAX_SIGNATURE_BYTES: u64 = 16 << 10;
 
 /// The bytes that would be served. Checks look at these, never at the file again: what was checked is what is served.
 pub struct Component<'a> {
@@ -68,7 +68,7 @@ pub fn check(policy: &Policy, candidate: &Component<'_>) -> Result<Provenance, B
 fn signature(policy: &Policy, component: &Path, wasm: &[u8]) -> Result<Signed, (&'static str, String)> {
     let path = signature_path(component);
     let shown = path.display();
-    let text = match read(&path) {
+    let text = match read_small_file(&path, MAX_SIGNATURE_BYTES) {
         Ok(text) => text,
         Err(why) if why.kind() == ErrorKind::NotFound => {
             return match policy.signatures {
@@ -118,12 +118,6 @@ fn signature(policy: &Policy, component: &Path, wasm: &[u8]) -> Result<Signed, (
             ),
         )),
     }
-}
-
-fn read(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_SIGNATURE_BYTES).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// The error is a clause. The library takes the last line's length on trust, and would panic on a short one.

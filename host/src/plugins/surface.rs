@@ -3,16 +3,21 @@
 //! A tool that was harmless when it was approved can become another one by its words alone. Everything a model reads, and
 //! everything that decides who may call, is part of the surface; icons and `_meta` are not. Pure.
 
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use similar::TextDiff;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Duration;
 
 use crate::model::{Offers, Tool, is_hidden};
 
-/// Longest diff, in lines. Who needs more reads the component's source.
+/// Longest diff in a log, in lines.
 const MAX_LINES: usize = 80;
+/// Longer lines go on in the next one.
 const MAX_LINE_CHARS: usize = 200;
+/// What differs in everything takes long to compare. A diff that is not the shortest is a diff.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// By kind and name, such as `tool cyberos.weather.forecast`: what it says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -73,18 +78,27 @@ impl Surface {
         surface
     }
 
-    /// How what is in both differs, as a unified diff; `None` when it does not. What only one of them has is left out:
-    /// new tools and withdrawn ones are nobody's surprise.
+    /// Without the annotations of tools, where these follow from grants: what the operator grants is no change of what a
+    /// component says.
+    pub fn without_annotations(mut self) -> Surface {
+        for said in self.0.values_mut().filter_map(Value::as_object_mut) {
+            said.remove("annotations");
+        }
+        self
+    }
+
+    /// How what is in both differs, as a whole unified diff; `None` when it does not. What only one of them has is left
+    /// out: new tools and withdrawn ones are nobody's surprise.
     pub fn changes_to(&self, later: &Surface) -> Option<String> {
         let mut diff = String::new();
         for (name, said) in &self.0 {
             let Some(now) = later.0.get(name).filter(|now| *now != said) else { continue };
             let (before, after) = (lines(said), lines(now));
             let name = escaped(name);
-            let text = TextDiff::from_lines(&before, &after);
+            let text = TextDiff::configure().timeout(PATIENCE).diff_lines(&before, &after);
             let _ = write!(diff, "{}", text.unified_diff().context_radius(1).header(&name, &name));
         }
-        (!diff.is_empty()).then(|| shortened(&diff))
+        (!diff.is_empty()).then_some(diff)
     }
 
     /// This, and what only the other has.
@@ -96,23 +110,40 @@ impl Surface {
     }
 }
 
-/// A line for each thing said, named by its field, so that no text can pass for another field.
+/// A line for each thing said, named by its field. Different things are different lines: no text can pass for another
+/// field, another type or a character that is not seen, or a change to it would be none.
 fn lines(said: &Value) -> String {
     fn walk(place: &str, value: &Value, out: &mut String) {
         match value {
-            Value::Object(fields) => sorted(fields).for_each(|(name, inner)| walk(&join(place, name), inner, out)),
-            Value::Array(elements) if elements.iter().any(|one| one.is_object() || one.is_array()) => {
-                elements.iter().enumerate().for_each(|(n, inner)| walk(&join(place, &n.to_string()), inner, out));
+            Value::Object(fields) if !fields.is_empty() => {
+                sorted(fields).for_each(|(name, inner)| walk(&field(place, name), inner, out));
             }
-            Value::String(text) => text.split('\n').for_each(|line| add(out, place, line)),
+            Value::Array(elements) if elements.iter().any(|one| one.is_object() || one.is_array()) => {
+                elements.iter().enumerate().for_each(|(n, inner)| walk(&format!("{place}[{n}]"), inner, out));
+            }
+            // What would be read as a number, a list or the like keeps its quotes.
+            Value::String(text) if serde_json::from_str::<IgnoredAny>(text).is_err() => {
+                text.split('\n').for_each(|line| add(out, place, line));
+            }
             other => add(out, place, &other.to_string()),
         }
     }
     fn add(out: &mut String, place: &str, text: &str) {
-        out.push_str(&format!("{}: {}\n", escaped(place), escaped(text)));
+        let text: Vec<char> = escaped(text).chars().collect();
+        if text.is_empty() {
+            out.push_str(&format!("{place}: \n"));
+        }
+        let parts = text.chunks(MAX_LINE_CHARS);
+        let last = parts.len().saturating_sub(1);
+        for (n, part) in parts.enumerate() {
+            let part: String = part.iter().collect();
+            out.push_str(&format!("{place}: {part}{}\n", if n < last { "…" } else { "" }));
+        }
     }
-    fn join(place: &str, step: &str) -> String {
-        if place.is_empty() { step.to_owned() } else { format!("{place}.{step}") }
+    fn field(place: &str, name: &str) -> String {
+        // What ends a name or stands for an element does not occur in one.
+        let name: String = escaped(name).replace('.', "\\.").replace(':', "\\:").replace('[', "\\[");
+        if place.is_empty() { name } else { format!("{place}.{name}") }
     }
     let mut out = String::new();
     walk("", said, &mut out);
@@ -124,24 +155,25 @@ fn sorted(fields: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)
     fields.iter().collect::<BTreeMap<_, _>>().into_iter()
 }
 
-/// What cannot be seen is shown as its code, so that a change of it can be.
-pub fn escaped(text: &str) -> String {
+/// What cannot be seen, or looks like a space and is none, is shown as its code, so that a change of it can be.
+fn escaped(text: &str) -> String {
+    let unseen = |c: char| c.is_control() || is_hidden(c) || matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{2800}');
     let show = |c: char| match c {
-        c if c.is_control() || is_hidden(c) => format!("\\u{{{:x}}}", u32::from(c)),
+        // A code that is written out is another thing than the character.
+        '\\' => "\\\\".to_owned(),
+        c if unseen(c) || (c.is_whitespace() && c != ' ') => format!("\\u{{{:x}}}", u32::from(c)),
         c => c.to_string(),
     };
     text.chars().map(show).collect()
 }
 
-fn shortened(diff: &str) -> String {
+/// For a log or a table. Whoever agrees to a change is shown all of it.
+pub fn shortened(diff: &str) -> String {
     let count = diff.lines().count();
-    let cut = |line: &str| match line.char_indices().nth(MAX_LINE_CHARS) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line.to_owned(),
-    };
-    let mut shown: Vec<String> = diff.lines().take(MAX_LINES).map(cut).collect();
+    let mut shown: Vec<&str> = diff.lines().take(MAX_LINES).collect();
+    let rest = format!("… and {} more lines; `plugins approve` shows them", count.saturating_sub(MAX_LINES));
     if count > MAX_LINES {
-        shown.push(format!("… and {} more lines", count - MAX_LINES));
+        shown.push(&rest);
     }
     shown.join("\n")
 }
@@ -187,9 +219,53 @@ mod tests {
     }
 
     #[test]
-    fn a_long_change_is_cut() {
-        let said = |word: &str| surface(&[("tool a", json!({ "description": format!("{word}\n").repeat(500) }))]);
-        let diff = said("one").changes_to(&said("two")).unwrap();
-        assert!(diff.lines().count() <= MAX_LINES + 1 && diff.contains("more lines"), "{diff}");
+    fn whatever_differs_is_a_change_and_can_be_seen() {
+        let alike = [
+            (json!("1"), json!(1)),
+            (json!("null"), json!(null)),
+            (json!("[]"), json!([])),
+            (json!(["a"]), json!("[\"a\"]")),
+            (json!({}), json!("{}")),
+            (json!({ "not": {} }), json!({})),
+            (json!([{}]), json!([])),
+            (json!([{ "b": "c" }]), json!({ "[0]": { "b": "c" } })),
+            (json!([{ "b": "c" }]), json!({ "0": { "b": "c" } })),
+            (json!({ "b.c": "d" }), json!({ "b": { "c": "d" } })),
+            (json!({ "b: c": "d" }), json!({ "b": "c: d" })),
+            (json!({ "b\\": { "c": "d" } }), json!({ "b\\.c": "d" })),
+            (json!("a\\u{200b}b"), json!("a\u{200b}b")),
+            (json!("a\\nb"), json!("a\nb")),
+            (json!("a b"), json!("a\u{a0}b")),
+            (json!("⚠"), json!("⚠\u{fe0f}")),
+            (json!("a"), json!("a\n")),
+        ];
+        for (before, after) in alike {
+            // Beside a change that anybody sees, too: what is agreed to is what was shown.
+            let said = |value: &Value, title: &str| surface(&[("tool a", json!({ "title": title, "x": value }))]);
+            assert!(said(&before, "A").changes_to(&said(&after, "A")).is_some(), "{before} and {after}");
+            let diff = said(&before, "A").changes_to(&said(&after, "B")).unwrap();
+            let shown = |sign: char| diff.lines().any(|line| line.starts_with(&format!("{sign}x")));
+            assert!(shown('-') || shown('+'), "{before} and {after}: {diff}");
+            let (one, other) = (lines(&json!({ "x": before })), lines(&json!({ "x": after })));
+            assert_ne!(one, other);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_long_line_and_of_a_long_change_are_shown_to_whoever_agrees() {
+        // given: a line that is as it was for long, and so many changes that nobody looks at the last
+        let said = |word: &str, end: &str| {
+            let description = format!("{} {end}\n{}end {end}", "long ".repeat(100), format!("{word}\n").repeat(500));
+            surface(&[("tool a", json!({ "description": description }))])
+        };
+        // when
+        let diff = said("one", "reads").changes_to(&said("two", "deletes")).unwrap();
+        // then
+        let added: Vec<&str> = diff.lines().filter(|line| line.starts_with('+')).collect();
+        assert!(added[1].ends_with("long  deletes") && added.last().unwrap().ends_with("end deletes"), "{diff}");
+        assert!(diff.lines().all(|line| line.chars().count() < MAX_LINE_CHARS + 40));
+        // and a log gets its beginning
+        let short = shortened(&diff);
+        assert!(short.lines().count() <= MAX_LINES + 1 && short.contains("`plugins approve` shows them"), "{short}");
     }
 }

@@ -22,7 +22,7 @@ use crate::model::{Offers, Prompt, Resource, ResourceTemplate, Tool, ToolName};
 /// time bounds how long it can make others wait by sleeping, and must be enough for that fuel on a busy machine.
 pub(super) const DESCRIBE_FUEL: u64 = 100_000_000;
 const DESCRIBE_TIME: Duration = Duration::from_secs(5);
-const MAX_TOOLS: usize = 64;
+pub(super) const MAX_TOOLS: usize = 64;
 const MAX_PROMPTS: usize = 64;
 const MAX_RESOURCES: usize = 256;
 const MAX_TEMPLATES: usize = 64;

@@ -164,7 +164,13 @@ pub(super) fn uncompiled(wasm: &[u8], error: &wasmtime::Error) -> Why {
         let of = if imports { " for WASI 0.1, wasi_snapshot_preview1" } else { "" };
         return Why::NotAComponent(format!("it is a core module{of}"));
     }
-    Why::NotAComponent(format!("{error:#}"))
+    if !wasm.starts_with(b"\0asm") {
+        let start = String::from_utf8_lossy(&wasm[..wasm.len().min(16)]).escape_debug().to_string();
+        return Why::NotAComponent(format!("it begins with \"{start}\""));
+    }
+    // The compiler's words may come in many lines.
+    let said = format!("{error:#}");
+    Why::NotAComponent(said.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]

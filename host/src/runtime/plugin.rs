@@ -188,6 +188,11 @@ impl Plugin {
         })
     }
 
+    /// False: its tools were made of its functions, and their annotations of its grants.
+    pub fn declares_tools(&self) -> bool {
+        matches!(self.exports.tools, ToolExports::World(_))
+    }
+
     /// The built-in catalogue is unpacked in the background at the first start; a call that is earlier waits for it.
     pub(super) async fn directories_ready(&self) {
         if let Some(cuo) = &self.services.cuo

@@ -36,7 +36,7 @@ pub enum DownloadError {
     #[error("{host} did not answer in time")]
     Timeout { host: String },
     #[error("{url} is redirected to {to}, which is refused: {why}")]
-    Redirect { url: Url, to: String, why: &'static str },
+    Redirect { url: Box<Url>, to: String, why: &'static str },
     #[error("{url} answers with status {}", .status.as_u16())]
     Status { url: Url, status: StatusCode, headers: Box<HeaderMap> },
     #[error("{url} is larger than {most} bytes")]
@@ -87,7 +87,11 @@ async fn follow(ask: &Ask<'_>) -> Result<Downloaded, DownloadError> {
             }
         }
     }
-    Err(DownloadError::Redirect { url: ask.url.clone(), to: url.into(), why: "it is the sixth redirect in a row" })
+    Err(DownloadError::Redirect {
+        url: Box::new(ask.url.clone()),
+        to: url.into(),
+        why: "it is the sixth redirect in a row",
+    })
 }
 
 /// A client for one request: redirects are ours, and a plain connection needs no certificates of this machine.
@@ -115,7 +119,7 @@ fn is_redirect(status: StatusCode) -> bool {
 /// Where a redirect leads, when it may be followed.
 fn next(first: &Url, from: &Url, headers: &HeaderMap) -> Result<Url, DownloadError> {
     let location = headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let refuse = |why| DownloadError::Redirect { url: from.clone(), to: location.to_owned(), why };
+    let refuse = |why| DownloadError::Redirect { url: Box::new(from.clone()), to: location.to_owned(), why };
     let to = from.join(location).ok().filter(|_| !location.is_empty()).ok_or_else(|| refuse("it is no address"))?;
     check_transport(&to).map_err(|_| refuse("only https addresses without a user are followed"))?;
     if is_loopback(&to) && !is_loopback(first) {

@@ -5,7 +5,8 @@
 //! thread of this process with a client that does next to nothing, on the cores that the server uses, too.
 //!
 //! `BENCH_QUICK=1` takes a tenth of the time, to see that everything runs. Arguments: `--json`, and words of which one
-//! must be part of a group's name (`sandbox`, `real`, `starts`, `neighbours`, `stops`, `steps`).
+//! must be part of a group's name (`sandbox`, `real`, `starts`, `neighbours`, `stops`, `steps`,
+//! `platform`).
 
 // The environment and standard output are the host's to ration, not a benchmark's.
 #![allow(clippy::disallowed_methods, clippy::print_stdout)]
@@ -18,6 +19,7 @@ mod in_process;
 mod native;
 mod neighbours;
 mod plan;
+mod platform;
 mod process;
 mod real;
 mod report;
@@ -39,6 +41,7 @@ const GROUPS: &[Group] = &[
     ("neighbours", neighbours::rows),
     ("stops", stops::rows),
     ("steps", steps::rows),
+    ("platform", platform::rows),
 ];
 
 fn main() -> anyhow::Result<()> {

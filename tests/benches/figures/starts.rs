@@ -88,7 +88,7 @@ fn first_ever(plan: &Plan) -> anyhow::Result<Vec<Row>> {
 }
 
 fn idle_memory(home: &Path) -> anyhow::Result<Vec<Row>> {
-    const MORE: u8 = 10;
+    const MORE: usize = 10;
     let more = components::many_echoes(home, MORE)?.display().to_string();
     let idle = |words: &[&str]| {
         let mut client = Conversation::start(&home.join("idle"), words)?;
@@ -102,7 +102,7 @@ fn idle_memory(home: &Path) -> anyhow::Result<Vec<Row>> {
     idle(&["--plugins", &more])?;
     let (eight, eight_anonymous) = idle(&[])?;
     let (all, all_anonymous) = idle(&["--plugins", &more])?;
-    let each = |all: f64, eight: f64| (all - eight) / f64::from(MORE) / MIB;
+    let each = |all: f64, eight: f64| (all - eight) / MORE as f64 / MIB;
     Ok(vec![
         Row::new("idle memory with eight tools, resident", Bound::AtMost(30.0), eight / MIB, "MiB")
             .note(format!("{:.1} MiB of it anonymous, the rest pages of files", eight_anonymous / MIB)),

@@ -23,9 +23,9 @@ pub fn component(project: &Project, progress: &Progress) -> Result<PathBuf> {
     let mut build = tools.command(&cargo, here);
     build.args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
     let messages = run(build, progress)?;
-    let components = messages.lines().filter_map(artifact);
+    let mut components = messages.lines().filter_map(artifact);
     components
-        .last()
+        .next_back()
         .ok_or_else(|| Error::NotAComponent("cargo made no .wasm; Cargo.toml needs crate-type = [\"cdylib\"]".into()))
 }
 

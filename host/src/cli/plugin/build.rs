@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::super::{out, progress::Bar};
+use super::target::bytes;
 use crate::app::NAME;
 use crate::author::{Built, Progress, Project, Result, Step};
 use crate::model;
@@ -18,6 +19,7 @@ pub struct Arguments {
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let directory = arguments.dir;
+    let project = if directory.as_os_str() == "." { String::new() } else { format!(" {}", directory.display()) };
     let built = tokio::task::spawn_blocking(move || -> Result<Built> { Project::open(&directory)?.build(&shown()) });
     match built.await? {
         Ok(built) => {
@@ -27,9 +29,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
             out::text(&out::fields(&[
                 ("component", path.display().to_string()),
-                ("size", size(built.size)),
+                ("size", bytes(usize::try_from(built.size).unwrap_or(usize::MAX))),
                 ("sha256", built.digest),
-                ("next", format!("{NAME} --plugins {folder} tools list")),
+                ("test it", format!("{NAME} plugin test{project}")),
+                ("call it", format!("{NAME} --plugins {folder} tools list")),
             ]))?;
             Ok(ExitCode::SUCCESS)
         }
@@ -59,11 +62,4 @@ pub fn shown() -> Progress {
         };
         bar.show(&model::Progress { progress: 0.0, total: None, message: Some(message) });
     })
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
-        _ => format!("{:.1} MB", bytes as f64 / 1e6),
-    }
 }

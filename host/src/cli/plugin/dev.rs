@@ -14,10 +14,11 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::NAME;
+use crate::author::asked::{self, from_here};
 use crate::author::{self, Built, Progress, Project, Sources};
 use crate::cli::out::printable;
 use crate::cli::{serve, tools};
-use crate::config::{PluginsFile, SettingsArgs, TransportArg};
+use crate::config::{SettingsArgs, TransportArg};
 use crate::plugins::PluginSet;
 
 #[derive(clap::Args)]
@@ -178,9 +179,8 @@ impl Workshop {
     }
 
     /// Shown first, and granted when the author says so.
-    fn may_grant(&self, asked: &str, transport: TransportArg) -> anyhow::Result<bool> {
-        let path = self.project.grants_file();
-        let file: PluginsFile = toml::from_str(asked).with_context(|| path.display().to_string())?;
+    fn may_grant(&self, text: &str, transport: TransportArg) -> anyhow::Result<bool> {
+        let file = asked::read(&self.project.grants_file(), text)?;
         let wanted = tools::label::asked(&file.grants(self.project.id().as_str()));
         if wanted.is_empty() {
             return Ok(true);
@@ -201,7 +201,7 @@ impl Workshop {
     }
 
     fn grant(&mut self, asked: String) -> anyhow::Result<()> {
-        let text = served_grants(&asked, self.project.directory())?;
+        let text = served_grants(&self.project.grants_file(), &asked)?;
         let half = self.served.join(".plugins.toml.new");
         std::fs::write(&half, text)?;
         std::fs::rename(&half, self.served.join("plugins.toml"))?;
@@ -228,42 +228,31 @@ impl Workshop {
     }
 }
 
-/// The author's grants as a bridge is given them: directories are where they are seen from the project, and what changes
-/// with every save needs nobody's approval.
-fn served_grants(asked: &str, project: &Path) -> anyhow::Result<String> {
-    let mut document: toml_edit::DocumentMut = asked.parse().context("grants.toml")?;
+/// The author's grants as a bridge is given them. What changes with every save needs nobody's approval, and no save has the
+/// digest that a release was pinned to.
+fn served_grants(path: &Path, asked: &str) -> anyhow::Result<String> {
+    let mut document: toml_edit::DocumentMut = from_here(path, asked).parse().context("grants.toml")?;
     let plugins = document.get_mut("plugins").and_then(|plugins| plugins.as_table_like_mut());
     for (_, plugin) in plugins.into_iter().flat_map(|plugins| plugins.iter_mut()) {
-        let directories = plugin.get_mut("directories").and_then(|all| all.as_table_like_mut());
-        for (_, directory) in directories.into_iter().flat_map(|all| all.iter_mut()) {
-            if let Some(path) = directory.get_mut("host_path")
-                && let Some(given) = path.as_str().map(|given| project.join(given).display().to_string())
-            {
-                *path = toml_edit::value(given);
-            }
+        if let Some(plugin) = plugin.as_table_like_mut() {
+            plugin.remove("digest");
         }
     }
     document.remove("policy");
-    let text = document.to_string();
-    let without_approval = format!("{text}\n[policy]\napproval = \"off\"\n");
-    Ok(match toml::from_str::<PluginsFile>(&without_approval) {
-        Ok(_) => without_approval,
-        // A bridge that knows no approval asks for none.
-        Err(_) => text,
-    })
+    Ok(format!("{document}\n[policy]\napproval = \"off\"\n"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Approval, PluginsFile, Signatures};
 
     #[test]
-    fn a_directory_is_looked_for_from_the_project() {
-        let asked =
-            "[plugins.a]\nany_tool_name = true\n[plugins.a.directories]\n\"/data\" = { host_path = \"data\" }\n";
-        let served: PluginsFile = toml::from_str(&served_grants(asked, Path::new("/home/ada/a")).unwrap()).unwrap();
-        let grants = served.grants("a");
-        assert_eq!(grants.directories["/data"].host_path, Path::new("/home/ada/a/data"));
-        assert!(grants.any_tool_name);
+    fn no_save_waits_for_approval_and_none_is_pinned() {
+        let asked = "[policy]\nsignatures = \"required\"\n[plugins.a]\nany_tool_name = true\ndigest = \"sha256:00\"\n";
+        let served = served_grants(Path::new("/home/ada/a/grants.toml"), asked).unwrap();
+        let file: PluginsFile = toml::from_str(&served).unwrap();
+        assert_eq!((file.policy.approval, file.policy.signatures), (Approval::Off, Signatures::Optional));
+        assert!(file.grants("a").any_tool_name && file.grants("a").digest.is_none());
     }
 }

@@ -23,7 +23,7 @@ pub async fn run(settings: SettingsArgs, output: OutputArgs) -> anyhow::Result<E
                 of(serving.map(|s| short(&s.version.digest))),
                 of(serving.and_then(|s| s.previous.as_deref()).map(short)),
                 of(serving.map(|s| s.tools.len().to_string())),
-                if standing.built_in { "built in".into() } else { of(serving.map(|s| s.version.since.clone())) },
+                if standing.built_in { "built in".into() } else { of(serving.map(|s| seconds(&s.version.since))) },
                 of(serving.and_then(|s| s.version.who.as_ref()).map(name)),
             ]
         });
@@ -31,8 +31,11 @@ pub async fn run(settings: SettingsArgs, output: OutputArgs) -> anyhow::Result<E
         for standing in &standings {
             if let Some(blocked) = &standing.blocked {
                 let digest = blocked.digest.as_deref().map(|d| format!(" {}", short(d))).unwrap_or_default();
-                let kind = blocked.kind.as_str();
-                out::text(&out::printable(&format!("\n{}{digest} is {kind}: {}", standing.id, blocked.reason)))?;
+                let (kind, word) = (blocked.kind.as_str(), blocked.word);
+                out::text(&out::printable(&format!(
+                    "\n{}{digest} is {kind} ({word}): {}",
+                    standing.id, blocked.reason
+                )))?;
             }
         }
     }
@@ -67,6 +70,11 @@ fn summary(standing: &Standing) -> Value {
 
 fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
+}
+
+/// RFC 3339 without fractions, as `audit tail` shows times.
+fn seconds(time: &str) -> String {
+    time.split('.').next().unwrap_or(time).trim_end_matches('Z').to_owned()
 }
 
 fn name(who: &Who) -> String {

@@ -1,11 +1,12 @@
-//! `plugins rollback`: the version before, back in the plugins directory.
+//! `plugins rollback`: the version before, back in the plugins directory, and its pin with it.
 
+use serde::Serialize;
 use std::process::ExitCode;
 
 use crate::app;
 use crate::cli::out::{self, OutputArgs};
 use crate::config::SettingsArgs;
-use crate::plugins;
+use crate::plugins::{self, RolledBack, edit};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -13,17 +14,40 @@ pub struct Arguments {
     name: String,
 }
 
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    done: &'a RolledBack,
+    /// Was the plugin pinned to another version in `plugins.toml`, and is pinned to this one now?
+    pin_moved: bool,
+}
+
 pub fn run(settings: SettingsArgs, arguments: &Arguments, output: OutputArgs) -> anyhow::Result<ExitCode> {
     let settings = app::settings(settings)?;
-    let done = plugins::roll_back(&settings, &arguments.name)?;
+    let way = plugins::way_back(&settings, &arguments.name)?;
+    // What `plugin add` pinned would keep the version before out. The new text is checked before anything is changed.
+    let pin = match settings.args.grants_file() {
+        Some(path) => {
+            let before = edit::read(&path)?;
+            edit::move_pin(&path, &before, way.id(), way.to())?.map(|after| (path, before, after))
+        }
+        None => None,
+    };
+    let done = way.take()?;
+    if let Some((path, before, after)) = &pin {
+        edit::write(path, &settings.state_dir.join("plugins"), before, after)?;
+    }
     if output.json {
-        out::json(&done)?;
-    } else {
-        let (to, file) = (&done.to[..12], done.file.display());
-        out::text(&format!(
-            "plugin {}: version {to} is back in {file}; a running bridge serves it within a second",
-            done.id
-        ))?;
+        out::json(&Shown { done: &done, pin_moved: pin.is_some() })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (to, file) = (&done.to[..12], done.file.display());
+    out::text(&format!(
+        "plugin {}: version {to} is back in {file}; a running bridge serves it within a second",
+        done.id
+    ))?;
+    if let Some((path, ..)) = &pin {
+        out::text(&format!("its pin in {} names this version now", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

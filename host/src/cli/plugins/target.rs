@@ -1,7 +1,7 @@
 //! What these commands work on: a plugin by its name or its file, the file of grants, and what was approved. Read without
 //! secrets, and without starting anything.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use similar::TextDiff;
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,7 @@ impl Target {
     }
 
     fn at(id: PluginId, path: PathBuf, file: &PluginsFile) -> anyhow::Result<Target> {
-        let wasm = std::fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let wasm = files::read(&path).map_err(|blocked| anyhow!(blocked.reason))?.wasm;
         let grants = file.grants(id.as_str());
         Ok(Target { id, path: Some(path), wasm, grants, policy: file.policy.clone() })
     }

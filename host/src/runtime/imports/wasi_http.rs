@@ -79,7 +79,7 @@ impl WasiHttpView for CallState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let asker = || Asker {
             plugin: self.plugin.clone(),
-            trace: self.call.trace.clone(),
+            trace: self.call.trace,
             grants: self.grants.clone(),
             services: self.services.clone(),
             at_once: Semaphore::new(MAX_AT_ONCE),

@@ -28,7 +28,7 @@ impl Docs {
             let lists = ["func_exports", "funcs"].into_iter().filter_map(|list| owner.get(list)?.get(function));
             // An older version of the section has the text alone.
             let text = |entry: &Value| entry.as_str().or_else(|| entry.get("docs")?.as_str()).map(str::to_owned);
-            lists.into_iter().find_map(|entry| text(entry))
+            lists.into_iter().find_map(text)
         };
         let text = match interface {
             Some(interface) => within(self.0.get("interfaces")?.get(interface)?),
@@ -41,14 +41,14 @@ impl Docs {
 /// The custom sections at the top of a component: name and data. Ends at the first byte that makes no sense.
 fn sections(wasm: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = wasm.get(8..).unwrap_or_default();
-    let mut section = move || {
+    let section = move || {
         let (id, after) = rest.split_first()?;
         let (size, after) = number(after)?;
         let (body, after) = after.split_at_checked(size)?;
         rest = after;
         Some((*id, body))
     };
-    std::iter::from_fn(move || section()).filter_map(|(id, body)| {
+    std::iter::from_fn(section).filter_map(|(id, body)| {
         let (length, body) = if id == 0 { number(body)? } else { return None };
         body.split_at_checked(length)
     })

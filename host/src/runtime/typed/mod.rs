@@ -76,7 +76,7 @@ impl Typed {
         store.set_hostcall_fuel(store.hostcall_fuel().max(RESULT_BYTES));
         let guest = laps.lap("instantiate", self.instantiate(store).await)?;
         let called = guest
-            .get_func(&mut *store, &function.index)
+            .get_func(&mut *store, function.index)
             .ok_or_else(|| wasmtime::Error::msg(format!("the function of the tool {name} is not exported")))?;
         let mut results = vec![Val::Bool(false); usize::from(function.result.is_some())];
         laps.lap("run", called.call_async(&mut *store, &arguments, &mut results).await)?;

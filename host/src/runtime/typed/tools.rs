@@ -15,6 +15,7 @@ use super::schema::{Schemas, in_wit};
 use super::wit;
 use crate::config::Grants;
 use crate::model::PluginId;
+use crate::runtime::describe::MAX_TOOLS;
 use crate::runtime::plugin::Why;
 
 /// Longest description of a tool.
@@ -41,6 +42,10 @@ pub fn all(
         return Err(Why::BadTool(format!(
             "its tools would be named cyberos.{module}.*, and a module starts with a letter. Rename the file."
         )));
+    }
+    // Before there is a schema for each: functions share types, so a small component can have very many large ones.
+    if found.len() > MAX_TOOLS {
+        return Err(Why::BadTool(format!("it exports {} functions; at most {MAX_TOOLS} can be tools", found.len())));
     }
     let docs = Docs::of(wasm);
     let annotations = annotations(grants);
