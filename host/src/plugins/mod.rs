@@ -74,7 +74,7 @@ pub struct Who {
 }
 
 /// Every word for why a candidate may not serve: docs/operators/hot-swap.md explains them.
-pub const WORDS: [&str; 17] = [
+pub const WORDS: [&str; 18] = [
     "bad_name",
     "unreadable",
     "too_large",
@@ -85,6 +85,7 @@ pub const WORDS: [&str; 17] = [
     "not_a_component",
     "wrong_world",
     "not_offered",
+    "not_runnable",
     "not_granted",
     "no_tools",
     "bad_tool",
