@@ -153,7 +153,7 @@ pub fn move_pin(path: &Path, text: &str, id: &PluginId, digest: &str) -> Result<
     let plugin = table(child(child(document.as_item_mut(), "plugins")?, id.as_str())?)?;
     set(plugin, "digest", format!("sha256:{digest}"));
     plugin.remove("source");
-    checked(path, &document).map(Some)
+    checked(path, text, &document).map(Some)
 }
 
 fn grant_upstream(plugin: &mut Item, id: &PluginId, grant: &GrantUpstream) -> Result<()> {
