@@ -50,7 +50,7 @@ fn unloadable() -> Vec<(&'static str, Vec<u8>, &'static str, &'static str)> {
         ("huge-memory", memory(60_000, 1), "not_runnable", "memory"),
         ("large-memory", memory(2_000, 1), "no_tools", "memory"),
         ("many-memories", memory(1, 60), "not_runnable", "memor"),
-        ("nested", encoded::nested(2_000), "not_a_component", "nest"),
+        ("nested", encoded::nested(2_000), "wrong_world", "exports neither"),
     ]
 }
 
