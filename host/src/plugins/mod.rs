@@ -86,6 +86,7 @@ pub const WORDS: [&str; 18] = [
     "not_runnable",
     "wrong_world",
     "not_offered",
+    "not_runnable",
     "not_granted",
     "no_tools",
     "bad_tool",
