@@ -86,7 +86,6 @@ pub const WORDS: [&str; 18] = [
     "not_runnable",
     "wrong_world",
     "not_offered",
-    "not_runnable",
     "not_granted",
     "no_tools",
     "bad_tool",
