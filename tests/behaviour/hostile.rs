@@ -54,6 +54,11 @@ fn unloadable() -> Vec<(&'static str, Vec<u8>, &'static str, &'static str)> {
     ]
 }
 
+/// Of another tenant, and may call everything.
+fn mallory(bridge: &Bridge) -> Caller<'_> {
+    bridge.caller("mallory").tenant(TENANT_B).scopes(&["cyberos:growstable:call", "cyberos:recurses:call"])
+}
+
 #[tokio::test]
 async fn components_that_want_too_much_are_refused_before_they_run() {
     // given
@@ -65,7 +70,7 @@ async fn components_that_want_too_much_are_refused_before_they_run() {
     // when
     let bridge = setup.start().await;
     // then
-    let alice = bridge.caller("alice");
+    let alice = bridge.caller("alice").scopes(&["cyberos:wantslittle:call"]);
     for (name, _, word, says) in unloadable() {
         let line = bridge.logged(&format!("plugin {name}: ")).await;
         assert!(line.contains(says), "{name}: {says:?} is not said in {line}");
@@ -83,7 +88,7 @@ async fn tables_and_recursion_end_at_their_limits() {
     put(&setup, "grows-table.wasm", encoded::grows_table());
     put(&setup, "recurses.wasm", encoded::recurses());
     let bridge = setup.start().await;
-    let (mallory, alice) = (bridge.caller("mallory").tenant(TENANT_B), bridge.caller("alice"));
+    let (mallory, alice) = (mallory(&bridge), bridge.caller("alice"));
     for (plugin, reason) in [("grows-table", "out_of_memory"), ("recurses", "stack_overflow")] {
         for _ in 0..3 {
             let reply = beside(&alice, mallory.call(&encoded::tool(plugin), json!({}))).await;
@@ -115,7 +120,7 @@ const ATTACKS: &[(&str, &str, &str, &[&str])] = &[
 async fn every_attack_by_call_ends_for_its_reason() {
     // given
     let bridge = hostile("").start().await;
-    let (mallory, alice) = (bridge.caller("mallory").tenant(TENANT_B), bridge.caller("alice"));
+    let (mallory, alice) = (mallory(&bridge), bridge.caller("alice"));
     for (tool, arguments, class, reasons) in ATTACKS {
         // when
         let reply = beside(&alice, mallory.call(tool, serde_json::from_str(arguments).unwrap())).await;
@@ -141,7 +146,7 @@ fn assert_ends(tool: &str, reply: &Reply, class: &str, reasons: &[&str]) {
 #[tokio::test]
 async fn a_pattern_that_backtracks_is_answered_at_once() {
     let bridge = hostile("").start().await;
-    let (mallory, alice) = (bridge.caller("mallory").tenant(TENANT_B), bridge.caller("alice"));
+    let (mallory, alice) = (mallory(&bridge), bridge.caller("alice"));
     let asked = Instant::now();
     let text = format!("{}b", "a".repeat(200_000));
     let reply = beside(&alice, mallory.call("test.matches_slowly", json!({ "text": text }))).await;
@@ -153,7 +158,7 @@ async fn a_pattern_that_backtracks_is_answered_at_once() {
 #[tokio::test]
 async fn threads_and_processes_cannot_be_started() {
     let bridge = hostile("").start().await;
-    let (mallory, alice) = (bridge.caller("mallory").tenant(TENANT_B), bridge.caller("alice"));
+    let (mallory, alice) = (mallory(&bridge), bridge.caller("alice"));
     let threads = || fs::read_dir(format!("/proc/{}/task", bridge.pid.as_raw_nonzero())).unwrap().count();
     let before = threads();
     let reply = beside(&alice, mallory.call("test.forks_and_spawns", json!({}))).await;
@@ -199,7 +204,7 @@ async fn escapes(writable: bool) -> Vec<(String, String)> {
     );
     let bridge = setup.guests(&["guest_hostile", "fixture_echo"], &grants).start().await;
     let home = names(granted.parent().unwrap());
-    let (mallory, alice) = (bridge.caller("mallory").tenant(TENANT_B), bridge.caller("alice"));
+    let (mallory, alice) = (mallory(&bridge), bridge.caller("alice"));
     // when
     let arguments = json!({ "directory": "/data", "file": secret, "outside": outside });
     let reply = beside(&alice, mallory.call("test.escapes_from", arguments)).await;
@@ -331,7 +336,7 @@ async fn what_a_hostile_upstream_sends_is_bounded_and_leads_nowhere() {
     let (port, _) = upstream(hostile_answers).await;
     assert!(BOMB.len() < 50_000 && LARGE_BOMB.len() > 50_000, "one is below the limit of the answer, one above");
     let bridge = reaching(port).start().await;
-    let (mallory, alice) = (bridge.caller("mallory").tenant(TENANT_B), bridge.caller("alice"));
+    let (mallory, alice) = (mallory(&bridge), bridge.caller("alice"));
     let before = bridge.memory_kib("VmRSS");
     let cases: [(&str, &[&str]); 9] = [
         ("/v1/drip-head", &["timeout"]),
@@ -366,7 +371,7 @@ async fn a_name_that_leads_to_loopback_and_headers_that_hide_others_never_leave_
     // given
     let (port, asked) = upstream(hostile_answers).await;
     let bridge = reaching(port).start().await;
-    let (mallory, alice) = (bridge.caller("mallory").tenant(TENANT_B), bridge.caller("alice"));
+    let (mallory, alice) = (mallory(&bridge), bridge.caller("alice"));
     let fetch = async |request: Value| {
         let reply = beside(&alice, mallory.call("test.fetches", request)).await;
         reply.structured()["error"].as_str().unwrap_or("none").to_owned()
@@ -460,14 +465,14 @@ async fn a_storm_of_everything_hurts_nobody_else_and_leaves_nothing_behind() {
     assert!(files_after <= files + 10, "{files} open files before, {files_after} after");
     assert_eq!(bridge.get("/readyz").await.status, 200);
     // and the tenant that attacked is served as well, once its circuits close
-    let mallory = bridge.caller("mallory").tenant(TENANT_B);
+    let mallory = mallory(&bridge);
     served(&mallory).await;
 }
 
 /// Hostile calls of one tenant for so long, each again as soon as it ended, and good ones one after the other. How many
 /// there were of both.
 async fn storm(bridge: &Bridge, time: Duration, good: impl AsyncFn(usize)) -> (usize, usize) {
-    let mallory = &bridge.caller("mallory").tenant(TENANT_B);
+    let mallory = &mallory(bridge);
     let (over, ended) = (&AtomicBool::new(false), &AtomicUsize::new(0));
     let own = [("grows-table", "out_of_memory"), ("recurses", "stack_overflow")];
     let own = own.map(|(plugin, reason)| (encoded::tool(plugin), json!({}), vec![reason, "deadline"]));
@@ -475,7 +480,8 @@ async fn storm(bridge: &Bridge, time: Duration, good: impl AsyncFn(usize)) -> (u
         ((*tool).to_owned(), serde_json::from_str(arguments).unwrap(), reasons.to_vec())
     });
     let attacks = all.chain(own).map(|(tool, arguments, mut reasons): (String, Value, Vec<&str>)| async move {
-        reasons.push("busy");
+        // Beside all the others even a short one may not come to its own end.
+        reasons.extend(["busy", "deadline"]);
         while !over.load(Ordering::Relaxed) {
             let reply = mallory.call(&tool, arguments.clone()).await;
             let reason = match reply.body.get("error") {
@@ -506,7 +512,7 @@ async fn storm(bridge: &Bridge, time: Duration, good: impl AsyncFn(usize)) -> (u
 #[tokio::test]
 async fn printing_deep_results_and_long_lines_are_bounded() {
     let bridge = limited(Bridge::http().unlimited(), "limits = { log_bytes = 1000 }\n").start().await;
-    let mallory = bridge.caller("mallory").tenant(TENANT_B);
+    let mallory = mallory(&bridge);
     mallory.call("test.prints_without_end", json!({ "bytes": 2_000_000 })).await.structured();
     bridge.logged("output over the plugin's log limit was dropped").await;
     let deep = mallory.call("test.returns_malformed_json", json!({ "what": "structured_deep" })).await;

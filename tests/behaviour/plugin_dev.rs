@@ -29,6 +29,15 @@ impl Dev {
         Dev { input: child.stdin.take(), child, out, err, said: vec![] }
     }
 
+    /// The line in which it says this on stderr, or has said it.
+    #[track_caller]
+    fn has_said(&mut self, text: &str) -> String {
+        match self.said.iter().find(|line| line.contains(text)) {
+            Some(line) => line.clone(),
+            None => self.says(text),
+        }
+    }
+
     /// Wait until it says this on stderr; the line.
     #[track_caller]
     fn says(&mut self, text: &str) -> String {
@@ -150,8 +159,8 @@ fn it_serves_over_loopback_and_grants_only_what_somebody_agreed_to() {
     // when
     let mut dev = Dev::start(&author, &project, &["--yes", "--listen=127.0.0.1:0"]);
     // then: over HTTP, without tokens
-    let line = dev.says("listening on http://127.0.0.1:");
-    dev.says("serving cyberos.demo.dev");
+    let line = dev.has_said("listening on http://127.0.0.1:");
+    dev.has_said("serving cyberos.demo.dev");
     let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     bridge_tests::bridge::with_tls();

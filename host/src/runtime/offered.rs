@@ -151,18 +151,19 @@ pub(super) fn unlinked(error: &wasmtime::Error) -> Option<Why> {
 /// Why bytes did not compile as a component, when their imports tell more than the compiler's own words: a component for
 /// a later WASI uses features that this engine does not have.
 pub(super) fn uncompiled(wasm: &[u8], error: &wasmtime::Error) -> Why {
-    if let Ok(DecodedWasm::Component(resolve, world)) = wit_component::decode(wasm) {
-        let imports = resolve.worlds[world].imports.keys().map(|key| resolve.name_world_key(key));
-        let foreign = imports.into_iter().find_map(|import| check_name(&import).err());
-        // Well-formed, and asking for nothing strange: it is larger, or newer, than what the engine was set up for.
-        return foreign.unwrap_or_else(|| Why::NotRunnable(format!("{error:#}")));
-    }
-    // The header of a core module, where a component has version 13, layer 1.
+    // The header of a core module, where a component has version 13, layer 1. First, because one decodes as well, to a
+    // component that asks for nothing.
     if wasm.starts_with(b"\0asm\x01\0\0\0") {
         let preview1 = b"wasi_snapshot_preview1";
         let imports = wasm.windows(preview1.len()).any(|window| window == preview1);
         let of = if imports { " for WASI 0.1, wasi_snapshot_preview1" } else { "" };
         return Why::NotAComponent(format!("it is a core module{of}"));
+    }
+    if let Ok(DecodedWasm::Component(resolve, world)) = wit_component::decode(wasm) {
+        let imports = resolve.worlds[world].imports.keys().map(|key| resolve.name_world_key(key));
+        let foreign = imports.into_iter().find_map(|import| check_name(&import).err());
+        // Well-formed, and asking for nothing strange: it is larger, or newer, than what the engine was set up for.
+        return foreign.unwrap_or_else(|| Why::NotRunnable(format!("{error:#}")));
     }
     if !wasm.starts_with(b"\0asm") {
         let start = String::from_utf8_lossy(&wasm[..wasm.len().min(16)]).escape_debug().to_string();
