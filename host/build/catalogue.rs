@@ -1,12 +1,13 @@
 // Packs the starter catalogue into one file that the binary includes, so that a copied binary works alone.
 //
 // The pack is deterministic: files in order of path, each as a big-endian u32 length and the path, a u32 length and the
-// bytes. The reader is `upstreams/cuo/starter.rs`. Without a `catalogue/` the pack is empty.
+// bytes; all of it compressed. The reader is `upstreams/cuo/starter.rs`. Without a `catalogue/` the pack is empty.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Write `$OUT_DIR/catalogue.pack` and tell the crate its digest (`CYBEROS_CATALOGUE_DIGEST`, 32 hex digits).
+/// Write `$OUT_DIR/catalogue.pack.zst` and tell the crate its digest (`CYBEROS_CATALOGUE_DIGEST`, 32 hex digits) and
+/// length (`CYBEROS_CATALOGUE_BYTES`).
 pub fn pack() {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -29,7 +30,8 @@ pub fn pack() {
         }
     }
     println!("cargo::rustc-env=CYBEROS_CATALOGUE_DIGEST={:032x}", fnv1a(&packed));
-    fs::write(out.join("catalogue.pack"), packed).expect("OUT_DIR is writable");
+    println!("cargo::rustc-env=CYBEROS_CATALOGUE_BYTES={}", packed.len());
+    super::compressed::write(&out.join("catalogue.pack.zst"), &packed);
 }
 
 /// FNV-1a, 128 bits. It tells one edition from another in a private directory and guards nothing, so that it need not

@@ -23,7 +23,7 @@ use crate::config::{
 };
 use crate::plugins::{Charge, PluginSet, SetParts};
 use crate::protocol::{ClientSettings, Clients, PeerPolicy, Protocol, ServerInfo, Updates};
-use crate::runtime::{Embedded, Plugin, Rejected, Runtime, Services};
+use crate::runtime::{Code, Embedded, Plugin, Rejected, Runtime, Services};
 use crate::store::{PostgresStore, SqliteStore, Store};
 use crate::telemetry::Metrics;
 use crate::telemetry::{LogFormat, Telemetry, TelemetrySettings, logs};
@@ -401,9 +401,9 @@ fn services(
 
 /// The eight first-party components with exactly what each needs.
 async fn built_in(runtime: &Runtime, skills: &Path) -> Vec<Result<Arc<Plugin>, Rejected>> {
-    let mut loaded = vec![];
+    let (code, mut loaded) = (Code::unpack(), vec![]);
     for embedded in Embedded::all() {
-        loaded.push(runtime.load_embedded(embedded, first_party(embedded.id, skills)).await.map(Arc::new));
+        loaded.push(runtime.load_embedded(embedded, &code, first_party(embedded.id, skills)).await.map(Arc::new));
     }
     loaded
 }

@@ -17,6 +17,8 @@ fn code_settings() -> wasmtime::Config {
         .max_wasm_stack(512 << 10)
         // Tells where in the bytecode an instruction came from, which nobody is shown; it is a good part of the code's size.
         .generate_address_map(false)
+        // For debuggers and profilers. Traps unwind by the frames themselves.
+        .native_unwind_info(false)
         // Frames are never shown: how many there were tells a guest that recursed from one that reached astray.
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(DEEP));
     config

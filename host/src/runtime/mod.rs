@@ -28,7 +28,7 @@ mod typed;
 pub use ask::{Ask, AskCompletion, AskPrompt, AskResource, AskTool};
 pub use call::{Ended, PluginCall};
 pub use describe::Used;
-pub use embedded::Embedded;
+pub use embedded::{Code, Embedded};
 pub use engine::{MAX_CALLS, has_pagemap_scan};
 pub use examine::{Declared, Examination, Import};
 pub use imports::missing_grant;
@@ -98,13 +98,13 @@ impl Runtime {
     }
 
     /// Load a first-party component.
-    pub async fn load_embedded(&self, embedded: &Embedded, grants: Grants) -> Result<Plugin, Rejected> {
+    pub async fn load_embedded(&self, embedded: &Embedded, code: &Code, grants: Grants) -> Result<Plugin, Rejected> {
         let id = PluginId::parse(embedded.id).expect("build.rs names components after their crates");
-        match embedded.component(&self.engine) {
-            Some(component) => Plugin::link(self, id.clone(), cache::digest(embedded.wasm), (component, None), grants)
+        match embedded.component(code, &self.engine) {
+            Some(component) => Plugin::link(self, id.clone(), embedded.digest.to_owned(), (component, None), grants)
                 .await
                 .map_err(|why| Rejected { plugin: id, why }),
-            None => Plugin::load(self, id, embedded.wasm, grants).await,
+            None => Plugin::load(self, id, &embedded.wasm(), grants).await,
         }
     }
 

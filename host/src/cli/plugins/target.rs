@@ -48,7 +48,7 @@ impl Target {
         if let Some(embedded) = Embedded::all().iter().find(|one| one.id == wanted.as_str()) {
             let skills = app::skills_directory(settings, &config::state_dir(settings)?);
             let grants = app::first_party(embedded.id, &skills);
-            return Ok(Target { id: wanted, path: None, wasm: embedded.wasm.to_vec(), grants, policy: file.policy });
+            return Ok(Target { id: wanted, path: None, wasm: embedded.wasm(), grants, policy: file.policy });
         }
         let known: Vec<&str> =
             found.iter().map(|(id, _)| id.as_str()).chain(Embedded::all().iter().map(|one| one.id)).collect();

@@ -13,20 +13,27 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-const PACK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/catalogue.pack"));
+const FRAME: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/catalogue.pack.zst"));
+const BYTES: &str = env!("CYBEROS_CATALOGUE_BYTES");
 const DIGEST: &str = env!("CYBEROS_CATALOGUE_DIGEST");
 
 /// Its files by path, in memory.
 pub(super) fn index() -> &'static BTreeMap<&'static str, &'static [u8]> {
+    static PACK: OnceLock<Vec<u8>> = OnceLock::new();
     static INDEX: OnceLock<BTreeMap<&str, &[u8]>> = OnceLock::new();
-    INDEX.get_or_init(|| files(PACK).collect())
+    INDEX.get_or_init(|| files(PACK.get_or_init(pack)).collect())
+}
+
+fn pack() -> Vec<u8> {
+    let bytes = BYTES.parse().expect("`build.rs` writes a number");
+    zstd::bulk::decompress(FRAME, bytes).expect("`build.rs` packed it")
 }
 
 /// The unpacked starter catalogue below `state_dir`; unpack it first when it is not there or is damaged.
 ///
 /// Errors: the state directory cannot be written, or the place is taken by something that others may write to.
 pub fn ensure(state_dir: &Path) -> io::Result<PathBuf> {
-    ensure_pack(state_dir, PACK, DIGEST)
+    ensure_pack(state_dir, &pack(), DIGEST)
 }
 
 /// Where [`ensure`] puts it, whether or not it is there yet.
@@ -116,7 +123,7 @@ mod tests {
 
     const DIGEST: &str = "0123456789abcdef0123";
 
-    fn pack(files: &[(&str, &str)]) -> Vec<u8> {
+    fn packed(files: &[(&str, &str)]) -> Vec<u8> {
         let mut packed = Vec::new();
         for part in files.iter().flat_map(|(path, text)| [path.as_bytes(), text.as_bytes()]) {
             packed.extend_from_slice(&(part.len() as u32).to_be_bytes());
@@ -129,7 +136,7 @@ mod tests {
     fn the_catalogue_is_unpacked_once_and_mended_when_damaged() {
         // given
         let state = tempfile::tempdir().unwrap();
-        let pack = pack(&[("modules/cuo/a/README.md", "# A"), ("modules/skill/s/SKILL.md", "---\n")]);
+        let pack = packed(&[("modules/cuo/a/README.md", "# A"), ("modules/skill/s/SKILL.md", "---\n")]);
         // when
         let root = ensure_pack(state.path(), &pack, DIGEST).unwrap();
         // then
@@ -147,7 +154,7 @@ mod tests {
     #[test]
     fn a_copy_that_others_may_write_to_is_refused() {
         let state = tempfile::tempdir().unwrap();
-        let pack = pack(&[("a", "b")]);
+        let pack = packed(&[("a", "b")]);
         let root = ensure_pack(state.path(), &pack, DIGEST).unwrap();
         fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(ensure_pack(state.path(), &pack, DIGEST).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
@@ -156,8 +163,8 @@ mod tests {
     #[test]
     fn a_path_that_leaves_the_tree_is_refused() {
         let state = tempfile::tempdir().unwrap();
-        assert!(ensure_pack(state.path(), &pack(&[("../evil", "x")]), DIGEST).is_err());
-        assert!(ensure_pack(state.path(), &pack(&[("/tmp/evil", "x")]), DIGEST).is_err());
+        assert!(ensure_pack(state.path(), &packed(&[("../evil", "x")]), DIGEST).is_err());
+        assert!(ensure_pack(state.path(), &packed(&[("/tmp/evil", "x")]), DIGEST).is_err());
     }
 
     #[test]
@@ -174,7 +181,7 @@ mod tests {
     /// Was there a catalogue to pack? When there was, the pack must not be empty.
     fn ships() -> bool {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../catalogue");
-        assert_eq!(source.is_dir(), files(PACK).next().is_some(), "the pack is not what {} holds", source.display());
+        assert_eq!(source.is_dir(), !index().is_empty(), "the pack is not what {} holds", source.display());
         source.is_dir()
     }
 
