@@ -18,6 +18,7 @@ mod cors_and_hosts;
 mod crash;
 mod docs;
 mod drain;
+mod edits_at_once;
 mod errors;
 mod floods;
 mod forged_tokens;

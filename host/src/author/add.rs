@@ -15,6 +15,7 @@ use super::outside::{Component, NotAComponent};
 use super::pins::{PinError, Pins, replace};
 use super::registry::{Registry, RegistryError};
 use super::source::Source;
+use crate::config::EditLock;
 use crate::model::{PluginId, ProgressSink};
 use crate::upstreams::download::{Ask, DownloadError, download};
 
@@ -110,7 +111,8 @@ pub async fn add(request: Request) -> Result<Added, AddError> {
         .unwrap_or_else(|_| Err(NotAComponent::Broken("it cannot be read".into())))
         .map_err(|why| AddError::NotAComponent { from: source.clone(), why })?;
 
-    let _alone = Alone::in_directory(&request.to)?;
+    let locked = EditLock::take(&request.plugins_file);
+    let _lock = locked.map_err(|e| wrong(&request.plugins_file, format!("cannot be locked: {e}")))?;
     let mut pins = Pins::read(&request.plugins_file)?;
     let on_disk = fs::read(&file).ok().map(|old| digest(&old));
     let before = pins.digest(name.as_str()).map(str::to_owned).or(on_disk).filter(|before| *before != actual);
@@ -230,14 +232,4 @@ fn place_signature(path: &Path, signature: Option<&str>) -> Result<(), AddError>
         },
     };
     done.map_err(|e| wrong(path, e))
-}
-
-/// One of these at a time, over processes: two that edit `plugins.toml` at once would lose a pin.
-struct Alone(#[allow(dead_code)] fs::File);
-
-impl Alone {
-    fn in_directory(directory: &Path) -> Result<Alone, AddError> {
-        let opened = fs::File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
-        opened.map(Alone).map_err(|e| wrong(directory, format!("cannot be locked: {e}")))
-    }
 }

@@ -3,6 +3,7 @@
 //! [`SettingsArgs`] is what the command line and the environment say; [`Settings`] is what they mean, checked.
 
 mod args;
+mod edit_lock;
 mod grants;
 mod mistakes;
 mod paths;
@@ -19,6 +20,7 @@ mod upstream_rules;
 pub use args::{
     AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg, WatchArg,
 };
+pub use edit_lock::EditLock;
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
 pub use mistakes::{Mistake, Mistakes};
 pub use paths::{check_path_pattern, normal_path};

@@ -1,6 +1,6 @@
 //! Changes to `plugins.toml` by command: comments, order and everything else stay as the operator wrote them.
 //!
-//! Pure but for [`write`]. Only `cli` uses this: no call, no tool and no transport reaches what grants (a test holds it to
+//! Pure but for [`change`]. Only `cli` uses this: no call, no tool and no transport reaches what grants (a test holds it to
 //! that). Whether the result makes sense is `config`'s to say, before anything is written.
 
 use clap::ValueEnum;
@@ -8,8 +8,8 @@ use std::io;
 use std::path::Path;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-use super::lock::{Lock, replace};
-use crate::config::{MAX_PLUGINS_FILE_BYTES, Mistakes, PluginsFile, Secrets, read_small_file};
+use super::lock::replace;
+use crate::config::{EditLock, MAX_PLUGINS_FILE_BYTES, Mistakes, PluginsFile, Secrets, read_small_file};
 use crate::model::PluginId;
 
 /// Host interfaces that are granted by a switch.
@@ -265,15 +265,34 @@ fn revoke_upstream(plugin: &mut dyn TableLike, id: &PluginId, revoke: &RevokeUps
     Ok(())
 }
 
-/// Put the changed text in place of the one that it was made from, in one step. `lock`: a directory of the state
-/// directory.
-pub fn write(path: &Path, lock: &Path, before: &str, after: &str) -> Result<()> {
+/// The text before and after.
+pub struct Changed {
+    pub before: String,
+    pub after: String,
+}
+
+/// Put what `edit` makes of the file in its place, in one step. Other commands that change it wait for their turn, so that
+/// no change is lost.
+pub fn change(path: &Path, edit: impl FnOnce(&str) -> Result<String>) -> Result<Changed> {
     let io = |why| EditError::Io { path: path.display().to_string(), why };
-    let _lock = Lock::take(lock).map_err(io)?;
+    let _lock = EditLock::take(path).map_err(io)?;
+    let before = read(path)?;
+    let after = edit(&before)?;
+    // An editor takes no turns.
     if read(path)? != before {
         return Err(EditError::Overtaken(path.display().to_string()));
     }
-    replace(path, after.as_bytes(), 0o644).map_err(io)
+    if after != before {
+        replace(path, after.as_bytes(), 0o644).map_err(io)?;
+    }
+    Ok(Changed { before, after })
+}
+
+/// The same, and nothing is written.
+pub fn rehearse(path: &Path, edit: impl FnOnce(&str) -> Result<String>) -> Result<Changed> {
+    let before = read(path)?;
+    let after = edit(&before)?;
+    Ok(Changed { before, after })
 }
 
 /// The file's text; empty when there is no file yet.
@@ -561,10 +580,14 @@ audit_read = true
     #[test]
     fn a_file_that_changed_meanwhile_is_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
-        let (path, lock) = (directory.path().join("plugins.toml"), directory.path().join("state"));
-        write(&path, &lock, "", FILE).unwrap();
-        assert!(matches!(write(&path, &lock, "", "other"), Err(EditError::Overtaken(_))));
-        write(&path, &lock, FILE, "").unwrap();
-        assert_eq!(read(&path).unwrap(), "");
+        let path = directory.path().join("plugins.toml");
+        change(&path, |_| Ok(FILE.into())).unwrap();
+        let overtaken = change(&path, |text| {
+            std::fs::write(&path, "# an editor's").unwrap();
+            Ok(text.replace("weather", "other"))
+        });
+        assert!(matches!(overtaken, Err(EditError::Overtaken(_))));
+        let changed = change(&path, |text| Ok(format!("{text}\n"))).unwrap();
+        assert_eq!((changed.before.as_str(), read(&path).unwrap()), ("# an editor's", changed.after));
     }
 }

@@ -66,9 +66,7 @@ pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -
     let id = target::plugin_id(&arguments.name)?;
     let path = target::grants_path(settings)?;
     let asked = asked(arguments)?;
-    let before = edit::read(&path)?;
-    let after = edit::grant(&path, &before, &id, &asked)?;
-    target::put(settings, &path, &before, &after, arguments.dry_run, output)?;
+    target::put(&path, arguments.dry_run, output, |text| edit::grant(&path, text, &id, &asked))?;
     // The bridge may see what this shell does not: a hint, no refusal.
     if let Some(place) = &arguments.secret
         && let Err(no) = SecretPlace::parse(place).and_then(|place| place.read())

@@ -9,7 +9,8 @@ use crate::app;
 use crate::cli::out;
 use crate::config::{self, Grants, PluginsFile, Policy, Secrets, SettingsArgs};
 use crate::model::PluginId;
-use crate::plugins::{Approvals, edit, files};
+use crate::plugins::edit::{self, EditError};
+use crate::plugins::{Approvals, files};
 use crate::runtime::Embedded;
 
 /// A component that was found, and what would be held against it.
@@ -83,7 +84,7 @@ pub fn grants_path(settings: &SettingsArgs) -> anyhow::Result<PathBuf> {
     settings.grants_file().context("which plugins.toml? Name it with --plugins-file, or its directory with --plugins")
 }
 
-/// Where approvals are kept, and writers take turns.
+/// Where approvals are kept.
 pub fn plugins_state(settings: &SettingsArgs) -> anyhow::Result<PathBuf> {
     Ok(config::state_dir(settings)?.join("plugins"))
 }
@@ -94,18 +95,14 @@ pub fn approvals(settings: &SettingsArgs) -> anyhow::Result<Approvals> {
 
 /// Show how the file changes, and change it unless this is a rehearsal.
 pub fn put(
-    settings: &SettingsArgs,
     path: &Path,
-    before: &str,
-    after: &str,
     dry_run: bool,
     output: out::OutputArgs,
+    edit: impl FnOnce(&str) -> Result<String, EditError>,
 ) -> anyhow::Result<()> {
+    let edit::Changed { before, after } = if dry_run { edit::rehearse(path, edit)? } else { edit::change(path, edit)? };
     let name = path.display().to_string();
-    let diff = TextDiff::from_lines(before, after).unified_diff().header(&name, &name).to_string();
-    if !dry_run && before != after {
-        edit::write(path, &plugins_state(settings)?, before, after)?;
-    }
+    let diff = TextDiff::from_lines(&before, &after).unified_diff().header(&name, &name).to_string();
     if output.json {
         let changed = before != after;
         return out::json(
