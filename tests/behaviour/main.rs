@@ -50,6 +50,7 @@ mod replicas;
 mod scopes;
 mod sdk_clients;
 mod secret_canaries;
+mod secret_rotation;
 mod secrets;
 mod sessions;
 mod snapshot;

@@ -2,10 +2,9 @@
 //! read, and directories are looked for beside the file.
 
 use anyhow::{Context, bail};
-use secrecy::SecretString;
 use std::path::Path;
 
-use crate::config::{Grants, PluginsFile, Secrets};
+use crate::config::{Grants, LiveSecret, PluginsFile, Secrets};
 use crate::model::PluginId;
 
 /// In place of every secret; a case can say that it was sent.
@@ -29,7 +28,7 @@ pub fn grants(path: &Path, id: &PluginId) -> anyhow::Result<Grants> {
         ),
     };
     for credential in grants.upstreams.values_mut().filter_map(|upstream| upstream.credential.as_mut()) {
-        credential.value = Some(SecretString::from(SECRET));
+        credential.value = Some(LiveSecret::new(SECRET.into()));
     }
     Ok(grants)
 }

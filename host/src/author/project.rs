@@ -10,7 +10,7 @@ use super::error::{Error, Result};
 use super::language::Language;
 use super::progress::Progress;
 use super::tools::Tools;
-use crate::config::{Grants, PluginsFile, Toolchains};
+use crate::config::{Grants, PluginsFile, Secrets, Toolchains};
 use crate::model::PluginId;
 
 pub struct Project {
@@ -178,7 +178,8 @@ impl Project {
         if !path.exists() {
             return Ok(Grants::default());
         }
-        let file = PluginsFile::read(&path).map_err(|e| Error::BadFile { path: path.clone(), what: e.to_string() })?;
+        let file = PluginsFile::read(&path, Secrets::Read)
+            .map_err(|e| Error::BadFile { path: path.clone(), what: e.to_string() })?;
         Ok(file.grants(self.id.as_str()))
     }
 

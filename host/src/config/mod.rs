@@ -5,6 +5,7 @@
 mod args;
 mod edit_lock;
 mod grants;
+mod live_secret;
 mod mistakes;
 mod paths;
 mod plugins_file;
@@ -22,6 +23,7 @@ pub use args::{
 };
 pub use edit_lock::EditLock;
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
+pub use live_secret::LiveSecret;
 pub use mistakes::{Mistake, Mistakes};
 pub use paths::{check_path_pattern, normal_path};
 pub use plugins_file::{MAX_PLUGINS_FILE_BYTES, PluginsFile, Secrets};

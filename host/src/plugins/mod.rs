@@ -17,6 +17,7 @@ mod history;
 pub mod interface;
 mod lock;
 pub mod provenance;
+mod secrets;
 mod set;
 pub mod signatures;
 pub mod surface;
@@ -29,6 +30,7 @@ pub use provenance::Provenance;
 pub use set::{Charge, PluginSet, SetParts};
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use crate::runtime::{Rejected, Why};
 
@@ -42,6 +44,8 @@ pub struct Standing {
     pub serving: Option<Serving>,
     /// What is in the directory and does not serve.
     pub blocked: Option<Blocked>,
+    /// Secrets that are not what is kept in their places now, by upstream, each with what to do.
+    pub stale_secrets: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Serialize)]

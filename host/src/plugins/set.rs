@@ -87,7 +87,8 @@ impl PluginSet {
     pub async fn open(parts: SetParts, settings: &Settings) -> anyhow::Result<Arc<PluginSet>> {
         let SetParts { runtime, catalog, metrics, built_in } = parts;
         let args = &settings.args;
-        let grants = GrantsFile::open(args.grants_file(), args.plugins_file.is_some(), settings.plugins.clone())?;
+        let required = args.plugins_file.is_some();
+        let grants = GrantsFile::open(args.grants_file(), required, settings.plugins.clone(), args.secrets_at_start())?;
         let (mut plugins, mut standings) = (vec![], vec![]);
         for loaded in built_in {
             match loaded {
@@ -179,6 +180,9 @@ impl PluginSet {
                 let id = PluginId::parse(&standing.id).map_or("(misnamed)".to_owned(), |id| id.to_string());
                 lines.push(format!("plugin {id}: {} {}\n", blocked.kind.as_str(), blocked.word));
             }
+            if !standing.stale_secrets.is_empty() {
+                lines.push(format!("plugin {}: stale secret\n", standing.id));
+            }
         }
         if shown.grants_fault.is_some() {
             lines.push("grants: refused invalid\n".into());
@@ -194,7 +198,9 @@ impl PluginSet {
         let state = self.state.lock().await;
         let wasm = state.held.values().map(|held| held.path.as_path());
         let approved = state.approvals.path();
+        let secrets = state.grants.secret_files();
         let files = state.grants.path().into_iter().chain([approved.as_path()]).chain(wasm);
+        let files = files.chain(secrets.iter().map(PathBuf::as_path));
         watch::Places::of(state.directory.as_deref(), files)
     }
 
@@ -203,13 +209,31 @@ impl PluginSet {
     pub(super) async fn look(&self, noticed: Instant) -> bool {
         let mut state = self.state.lock().await;
         let before = self.catalog.lists();
+        let secrets_unfinished = self.read_secrets(&mut state);
         self.read_grants(&mut state);
-        let unfinished = self.look_at_files(&mut state, noticed).await;
+        let unfinished = self.look_at_files(&mut state, noticed).await || secrets_unfinished;
         self.show(&state);
         if let Some(charge) = &state.charge {
             (charge.lists_changed)(&before, &self.catalog.lists());
         }
         unfinished
+    }
+
+    /// True: one is still being written.
+    fn read_secrets(&self, state: &mut State) -> bool {
+        let looked = state.grants.read_secrets_again();
+        for place in looked.changed {
+            tracing::info!("the secret in {place} is another one now; requests from now on have it");
+            self.metrics.secret_reloaded("changed");
+        }
+        for (place, why) in looked.lost {
+            tracing::error!("the secret in {place} stays as it was: {why}");
+            self.metrics.secret_reloaded("unreadable");
+        }
+        for place in looked.found {
+            tracing::info!("the secret in {place} can be read again, and is as it was");
+        }
+        looked.unfinished
     }
 
     fn read_grants(&self, state: &mut State) {
@@ -474,7 +498,8 @@ impl PluginSet {
     fn name_misnamed(&self, state: &mut State, found: &[Found]) {
         let standing = |file: &Found| {
             let blocked = file.id.clone().err()?;
-            Some(Standing { id: file.shown(), built_in: false, serving: None, blocked: Some(blocked) })
+            let blocked = Some(blocked);
+            Some(Standing { id: file.shown(), built_in: false, serving: None, blocked, stale_secrets: BTreeMap::new() })
         };
         let misnamed: Vec<Standing> = found.iter().filter_map(standing).collect();
         for new in &misnamed {
@@ -490,8 +515,15 @@ impl PluginSet {
     fn show(&self, state: &State) {
         let held = state.held.iter().map(|(id, held)| held.standing(id));
         let standings = self.built_in_standings.iter().cloned().chain(held).chain(state.misnamed.iter().cloned());
+        let mut standings: Vec<Standing> = standings.collect();
+        for stale in state.grants.stale_secrets() {
+            let of = |standing: &&mut Standing| !standing.built_in && standing.id == stale.plugin;
+            if let Some(standing) = standings.iter_mut().find(of) {
+                standing.stale_secrets.insert(stale.upstream, stale.why);
+            }
+        }
         self.shown.store(Arc::new(Shown {
-            standings: standings.collect(),
+            standings,
             grants_fault: state.grants.fault().map(str::to_owned),
             directory_fault: state.fault.clone(),
         }));
@@ -571,13 +603,15 @@ impl Shown {
 
 fn rejected_standing(rejected: Rejected) -> Standing {
     let id = rejected.plugin.to_string();
-    Standing { id, built_in: true, serving: None, blocked: Some(rejected.into()) }
+    let blocked = Some(rejected.into());
+    Standing { id, built_in: true, serving: None, blocked, stale_secrets: BTreeMap::new() }
 }
 
 fn built_in_standing(plugin: &Plugin) -> Standing {
     let version = Version { digest: plugin.digest().to_owned(), since: jiff::Timestamp::now().to_string(), who: None };
     let serving = Serving { version, previous: None, tools: held::tools(plugin), kept: false };
-    Standing { id: plugin.id().to_string(), built_in: true, serving: Some(serving), blocked: None }
+    let (id, serving) = (plugin.id().to_string(), Some(serving));
+    Standing { id, built_in: true, serving, blocked: None, stale_secrets: BTreeMap::new() }
 }
 
 /// File systems may take their time.
