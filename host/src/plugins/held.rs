@@ -15,7 +15,7 @@ use crate::runtime::Plugin;
 const LOADED: &str = "plugin.loaded";
 const SWAPPED: &str = "plugin.swapped";
 const REMOVED: &str = "plugin.removed";
-const REFUSED: &str = "plugin.refused";
+pub const REFUSED: &str = "plugin.refused";
 const QUARANTINED: &str = "plugin.quarantined";
 const GRANTS_CHANGED: &str = "plugin.grants_changed";
 

@@ -16,6 +16,7 @@ mod held;
 mod history;
 pub mod interface;
 mod lock;
+mod misnamed;
 pub mod provenance;
 mod secrets;
 mod set;

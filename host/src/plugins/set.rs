@@ -18,6 +18,7 @@ use super::files::{self, Found};
 use super::grants::GrantsFile;
 use super::held::{self, Held, News};
 use super::history::History;
+use super::misnamed::Misnamed;
 use super::{Approvals, Blocked, BlockedKind, Serving, Standing, Version, signatures, watch};
 use crate::broker::{AuditLog, Catalog, Checked, Lists};
 use crate::config::{Grants, Settings, WatchArg};
@@ -60,8 +61,7 @@ struct State {
     grants: GrantsFile,
     approvals: Approvals,
     held: BTreeMap<PluginId, Held>,
-    /// Files whose names are no plugin's.
-    misnamed: Vec<Standing>,
+    misnamed: Misnamed,
     /// Why the directory cannot be read now.
     fault: Option<String>,
     charge: Option<Charge>,
@@ -123,7 +123,7 @@ impl PluginSet {
                 grants,
                 approvals: Approvals::open(&settings.state_dir.join("plugins")),
                 held: BTreeMap::new(),
-                misnamed: vec![],
+                misnamed: Misnamed::default(),
                 fault: None,
                 charge: None,
             }),
@@ -153,6 +153,7 @@ impl PluginSet {
         for (id, record) in gone {
             self.write_down_removal(&mut state, &id, Held::remembering(record), &directory).await;
         }
+        self.write_down_misnamed(&mut state).await;
         drop(state);
         if self.watch == WatchArg::Off {
             return false;
@@ -269,6 +270,7 @@ impl PluginSet {
         };
         state.fault = None;
         self.name_misnamed(state, &found);
+        self.write_down_misnamed(state).await;
         let present: BTreeSet<&PluginId> = found.iter().filter_map(|file| file.id.as_ref().ok()).collect();
         let gone: Vec<PluginId> = state.held.keys().filter(|id| !present.contains(id)).cloned().collect();
         let mut freed = !gone.is_empty();
@@ -496,25 +498,31 @@ impl PluginSet {
     }
 
     fn name_misnamed(&self, state: &mut State, found: &[Found]) {
-        let standing = |file: &Found| {
-            let blocked = file.id.clone().err()?;
-            let blocked = Some(blocked);
-            Some(Standing { id: file.shown(), built_in: false, serving: None, blocked, stale_secrets: BTreeMap::new() })
-        };
-        let misnamed: Vec<Standing> = found.iter().filter_map(standing).collect();
-        for new in &misnamed {
-            let blocked = new.blocked.as_ref().expect("it was refused");
-            if !state.misnamed.iter().any(|old| old.blocked.as_ref() == Some(blocked)) {
-                held::log_blocked(&new.id, blocked);
-                self.metrics.plugin_rejected(blocked.word);
-            }
+        for (name, blocked) in state.misnamed.see(found) {
+            held::log_blocked(&name, &blocked);
+            self.metrics.plugin_rejected(blocked.word);
         }
-        state.misnamed = misnamed;
+    }
+
+    async fn write_down_misnamed(&self, state: &mut State) {
+        let (Some(history), Some(charge)) = (&state.history, &state.charge) else { return };
+        let Some(names) = state.misnamed.to_write() else { return };
+        let history = history.clone();
+        let new = match blocking(move || history.write_down_misnamed(&names).map_err(|error| (error, names))).await {
+            Ok(new) => new,
+            Err((error, names)) => {
+                tracing::warn!(%error, "which files are misnamed could not be written down");
+                names.into_iter().collect()
+            }
+        };
+        for (kind, body) in state.misnamed.rows(&new) {
+            charge.audit.note(kind, body).await;
+        }
     }
 
     fn show(&self, state: &State) {
         let held = state.held.iter().map(|(id, held)| held.standing(id));
-        let standings = self.built_in_standings.iter().cloned().chain(held).chain(state.misnamed.iter().cloned());
+        let standings = self.built_in_standings.iter().cloned().chain(held).chain(state.misnamed.standings());
         let mut standings: Vec<Standing> = standings.collect();
         for stale in state.grants.stale_secrets() {
             let of = |standing: &&mut Standing| !standing.built_in && standing.id == stale.plugin;
