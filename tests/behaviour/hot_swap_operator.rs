@@ -243,3 +243,25 @@ async fn a_misnamed_file_leaves_one_row_however_often_somebody_looks_or_starts()
     put(&setup, "Not A Name.wasm", &component("two"));
     kinds_once_there_are(&bridge, 5).await;
 }
+
+#[tokio::test]
+async fn a_refusal_for_want_of_a_grant_names_the_command_that_helps() {
+    // given: a component that asks its caller's user and model
+    let guest = bridge_tests::setup::target().join("plugins/wasm32-wasip2/component/guest_offers.wasm");
+    let setup = Bridge::http().unlimited().guests(&[], "[plugins.notes]\nany_tool_name = true\n");
+    put(&setup, "notes.wasm", &fs::read(guest).unwrap());
+    let bridge = setup.start().await;
+    let line = bridge.logged("plugin notes: it imports").await;
+    assert!(line.contains("to its entry in plugins.toml") && line.contains("`plugins inspect notes`"), "{line}");
+    for _ in 0..2 {
+        // when: what it says is typed
+        let reason = listed(&setup, "notes")["blocked"]["reason"].as_str().unwrap().to_owned();
+        let (_, command) = reason.split_once("`cyberos-mcp-bridge ").unwrap_or_else(|| panic!("{reason}"));
+        let words: Vec<&str> = command.split_once('`').unwrap().0.split(' ').collect();
+        let (status, _, err) = run(&setup, &words);
+        assert_eq!(status, 0, "{words:?}: {err}");
+    }
+    // then
+    bridge.logged("plugin notes: ").await;
+    assert_eq!(listed(&setup, "notes")["state"], "serving");
+}

@@ -151,6 +151,31 @@ impl From<Rejected> for Blocked {
             Why::NotGranted { .. } => BlockedKind::Quarantined,
             _ => BlockedKind::Refused,
         };
-        Self::made(kind, rejected.why.word(), rejected.why.to_string())
+        let mut reason = rejected.why.to_string();
+        if let Why::NotGranted { interface, .. } = &rejected.why
+            && let Some(flags) = granting(interface)
+        {
+            let id = &rejected.plugin;
+            reason += &format!(
+                " `cyberos-mcp-bridge plugins grant {id} {flags}` adds it, and `plugins inspect {id}` shows what else it asks for."
+            );
+        }
+        Self::made(kind, rejected.why.word(), reason)
     }
+}
+
+/// What `plugins grant NAME` takes for a component that imports this.
+fn granting(import: &str) -> Option<&'static str> {
+    let interface = import.strip_prefix("cyberos:plugin/")?;
+    Some(match interface.split('@').next()? {
+        "config" => "--set NAME=VALUE",
+        "http-fetch" => "--upstream NAME=https://HOST --path '/PATH/**'",
+        "spawn-cuo" => "--import cuo",
+        "audit-append" => "--import audit-append",
+        "audit-read" => "--import audit-read",
+        "elicit" => "--import elicit",
+        "sample" => "--import sample",
+        "resource-updates" => "--import resource-updates",
+        _ => return None,
+    })
 }
