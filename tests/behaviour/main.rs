@@ -28,6 +28,7 @@ mod handshake;
 mod hidden_tools;
 mod host_imports;
 mod hostile;
+mod hostile_upstream;
 mod hot_swap;
 mod hot_swap_operator;
 mod http;
