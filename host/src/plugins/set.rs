@@ -4,6 +4,9 @@
 //! does so off the executor. Until it takes charge the set writes no history and no audit row: commands and task workers
 //! see what the bridge serves. What a plugin says when it is first seen is kept by whoever sees it.
 
+mod record;
+mod shown;
+
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,12 +22,13 @@ use super::grants::GrantsFile;
 use super::held::{self, Held, News};
 use super::history::History;
 use super::misnamed::Misnamed;
-use super::{Approvals, Blocked, BlockedKind, Serving, Standing, Version, signatures, watch};
+use super::{Approvals, Blocked, Standing, signatures, watch};
 use crate::broker::{AuditLog, Catalog, Checked, Lists};
 use crate::config::{Grants, Settings, WatchArg};
 use crate::model::PluginId;
 use crate::runtime::{Plugin, Rejected, Runtime};
 use crate::telemetry::Metrics;
+use shown::{Shown, built_in_standing, rejected_standing};
 
 /// What the set is made of.
 pub struct SetParts {
@@ -65,14 +69,6 @@ struct State {
     /// Why the directory cannot be read now.
     fault: Option<String>,
     charge: Option<Charge>,
-}
-
-/// What is shown to others, who never wait for a look.
-#[derive(Default)]
-struct Shown {
-    standings: Vec<Standing>,
-    grants_fault: Option<String>,
-    directory_fault: Option<String>,
 }
 
 enum Judged {
@@ -160,38 +156,6 @@ impl PluginSet {
         }
         tokio::spawn(watch::run(self.clone(), self.watch, stop));
         true
-    }
-
-    pub fn standings(&self) -> Vec<Standing> {
-        self.shown.load().standings.clone()
-    }
-
-    /// Why the grants in force are not those of the file.
-    pub fn grants_fault(&self) -> Option<String> {
-        self.shown.load().grants_fault.clone()
-    }
-
-    /// For whoever may know no more than that: `ok`, or `degraded` with a line for each plugin that waits.
-    pub fn health(&self) -> String {
-        let shown = self.shown.load();
-        let mut lines: Vec<String> = vec![];
-        for standing in &shown.standings {
-            if let Some(blocked) = &standing.blocked {
-                // A name that is no id is whatever somebody called a file.
-                let id = PluginId::parse(&standing.id).map_or("(misnamed)".to_owned(), |id| id.to_string());
-                lines.push(format!("plugin {id}: {} {}\n", blocked.kind.as_str(), blocked.word));
-            }
-            if !standing.stale_secrets.is_empty() {
-                lines.push(format!("plugin {}: stale secret\n", standing.id));
-            }
-        }
-        if shown.grants_fault.is_some() {
-            lines.push("grants: refused invalid\n".into());
-        }
-        if shown.directory_fault.is_some() {
-            lines.push("plugins directory: refused unreadable\n".into());
-        }
-        if lines.is_empty() { "ok\n".into() } else { format!("degraded\n{}", lines.concat()) }
     }
 
     /// Every directory entry that decides what there is to serve.
@@ -503,124 +467,10 @@ impl PluginSet {
             self.metrics.plugin_rejected(blocked.word);
         }
     }
-
-    async fn write_down_misnamed(&self, state: &mut State) {
-        let (Some(history), Some(charge)) = (&state.history, &state.charge) else { return };
-        let Some(names) = state.misnamed.to_write() else { return };
-        let history = history.clone();
-        let new = match blocking(move || history.write_down_misnamed(&names).map_err(|error| (error, names))).await {
-            Ok(new) => new,
-            Err((error, names)) => {
-                tracing::warn!(%error, "which files are misnamed could not be written down");
-                names.into_iter().collect()
-            }
-        };
-        for (kind, body) in state.misnamed.rows(&new) {
-            charge.audit.note(kind, body).await;
-        }
-    }
-
-    fn show(&self, state: &State) {
-        let held = state.held.iter().map(|(id, held)| held.standing(id));
-        let standings = self.built_in_standings.iter().cloned().chain(held).chain(state.misnamed.standings());
-        let mut standings: Vec<Standing> = standings.collect();
-        for stale in state.grants.stale_secrets() {
-            let of = |standing: &&mut Standing| !standing.built_in && standing.id == stale.plugin;
-            if let Some(standing) = standings.iter_mut().find(of) {
-                standing.stale_secrets.insert(stale.upstream, stale.why);
-            }
-        }
-        self.shown.store(Arc::new(Shown {
-            standings,
-            grants_fault: state.grants.fault().map(str::to_owned),
-            directory_fault: state.fault.clone(),
-        }));
-    }
-
-    /// Into the history and the audit log, if it is not there yet.
-    async fn write_down(&self, state: &mut State, id: &PluginId) {
-        let (Some(history), Some(charge)) = (&state.history, &state.charge) else { return };
-        let held = state.held.get_mut(id).expect("it is held");
-        let record = held.record();
-        if held.recorded.as_ref() == Some(&record) {
-            return;
-        }
-        let in_file = |now: &&Version| !held.kept && held.seen.as_ref() == Some(&now.digest);
-        let kept = record.serving.as_ref().filter(in_file).map(|now| (now.digest.clone(), held.path.clone()));
-        let (history, written_of, written) = (history.clone(), id.clone(), record.clone());
-        let written = blocking(move || {
-            // Before the record names it: what a record names is there.
-            if let Some((digest, path)) = kept
-                && let Err(error) = history.keep_file(&written_of, &digest, &path)
-            {
-                tracing::warn!(plugin = %written_of, %error, "a version could not be kept for a rollback");
-            }
-            history.write_down(&written_of, &written)
-        });
-        let before = match written.await {
-            Ok(None) => None,
-            Ok(Some(written)) => {
-                written.forgotten.iter().for_each(|digest| self.runtime.forget_compiled(digest));
-                Some(written.before)
-            }
-            Err(error) => {
-                tracing::warn!(plugin = %id, %error, "what serves could not be written down");
-                Some(held.recorded.clone().unwrap_or_default())
-            }
-        };
-        held.recorded = Some(record.clone());
-        let Some(before) = before else { return };
-        let kind = held.blocked.as_ref().map(|blocked| blocked.kind);
-        for (kind, body) in held::rows(id, &before, &record, kind, (held.who.as_ref(), state.grants.who())) {
-            charge.audit.note(kind, body).await;
-        }
-    }
-
-    async fn write_down_removal(&self, state: &mut State, id: &PluginId, held: Held, directory: &Path) {
-        let (Some(history), Some(charge)) = (&state.history, &state.charge) else { return };
-        let record = held.record_of_removed();
-        let (history, written_of, written) = (history.clone(), id.clone(), record.clone());
-        let before = match blocking(move || history.write_down(&written_of, &written)).await {
-            Ok(None) => return,
-            Ok(Some(written)) => written.before,
-            Err(error) => {
-                tracing::warn!(plugin = %id, %error, "a removal could not be written down");
-                held.recorded.unwrap_or_default()
-            }
-        };
-        for (kind, body) in held::rows(id, &before, &record, None, (files::owner(directory).as_ref(), None)) {
-            charge.audit.note(kind, body).await;
-        }
-    }
 }
 
 /// A file that is still being written.
 struct Unfinished;
-
-impl Shown {
-    fn count(&self) -> [(&'static str, u64); 3] {
-        let blocked = |kind| move |s: &&Standing| s.blocked.as_ref().is_some_and(|blocked| blocked.kind == kind);
-        let all = || self.standings.iter();
-        [
-            ("serving", all().filter(|standing| standing.serving.is_some()).count() as u64),
-            ("refused", all().filter(blocked(BlockedKind::Refused)).count() as u64),
-            ("quarantined", all().filter(blocked(BlockedKind::Quarantined)).count() as u64),
-        ]
-    }
-}
-
-fn rejected_standing(rejected: Rejected) -> Standing {
-    let id = rejected.plugin.to_string();
-    let blocked = Some(rejected.into());
-    Standing { id, built_in: true, serving: None, blocked, stale_secrets: BTreeMap::new() }
-}
-
-fn built_in_standing(plugin: &Plugin) -> Standing {
-    let version = Version { digest: plugin.digest().to_owned(), since: jiff::Timestamp::now().to_string(), who: None };
-    let serving = Serving { version, previous: None, tools: held::tools(plugin), kept: false };
-    let (id, serving) = (plugin.id().to_string(), Some(serving));
-    Standing { id, built_in: true, serving, blocked: None, stale_secrets: BTreeMap::new() }
-}
 
 /// File systems may take their time.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
