@@ -18,7 +18,7 @@ use super::files::{self, Found};
 use super::grants::GrantsFile;
 use super::held::{self, Held, News};
 use super::history::History;
-use super::{Approvals, Blocked, BlockedKind, Serving, Standing, Version, signatures, watch};
+use super::{Approvals, Blocked, BlockedKind, Request, Serving, Standing, Version, signatures, watch};
 use crate::broker::{AuditLog, Catalog, Checked, Lists};
 use crate::config::{Grants, Settings, WatchArg};
 use crate::model::PluginId;
@@ -322,7 +322,7 @@ impl PluginSet {
         let approvals = files::stamp(&state.approvals.path()).ok();
         let lifted = held.blocked.as_ref().is_some_and(|blocked| match blocked.word {
             "name_taken" => freed,
-            "changed" => held.approvals != approvals,
+            "changed" | "asks_more" => held.approvals != approvals,
             word => signatures::WORDS.contains(&word) && held.signature != signature,
         });
         let again = regranted || lifted;
@@ -430,6 +430,15 @@ impl PluginSet {
             (Some(old), false) => News::Good(format!("{digest} serves in place of {}", old.version())),
             (None, false) => News::Good(format!("{digest} serves")),
         });
+        // It never served: whoever let it in may not know what it would like.
+        if held.now.is_none()
+            && let Ok(Some(asks)) = Request::read(&candidate.wasm)
+        {
+            let lacks = asks.beyond(&Request::of(checked.plugin().grants()));
+            if !lacks.is_empty() {
+                held.news.push(News::Odd(format!("it asks for what is not granted: {}", lacks.summary())));
+            }
+        }
         self.metrics.plugin_loaded(candidate.id.as_str());
         held.advance(&candidate.digest, candidate.who);
         held.plugin = Some(checked.plugin().clone());
