@@ -169,6 +169,39 @@ async fn whoever_grants_less_on_purpose_agrees_once_and_it_serves_also_after_a_r
 }
 
 #[tokio::test]
+async fn an_update_that_asks_for_more_leaves_the_version_before_serving_though_the_pin_has_moved() {
+    // given: as `plugin add` leaves it
+    let setup = Bridge::http().guests(&[], "").unlimited();
+    let (shell, flag) = (Shell::beside(&setup), flag(&setup));
+    let to = plugins(&setup).display().to_string();
+    let one = shell.file("one.wasm", asking(&component("one"), &json!({})));
+    let two = shell.file("two.wasm", asking(&component("two"), &first()));
+    shell.text(&["plugin", "add", &one, "--name=notes", "--to", &to]);
+    let bridge = setup.start().await;
+    let alice = bridge.caller("alice");
+    assert_eq!(version(&alice).await, "one");
+    // when
+    let page = shell.text(&["plugin", "add", &two, "--name=notes", "--update", "--to", &to]);
+    // then
+    assert!(page.contains("upstream api: GET https://api.example.com /v1/**"), "{page}");
+    health(&bridge, "degraded\nplugin notes: quarantined asks_more\n").await;
+    assert_eq!(version(&alice).await, "one");
+    bridge.kill().await;
+    let bridge = setup.start().await;
+    let alice = bridge.caller("alice");
+    assert_eq!(version(&alice).await, "one", "also after a restart");
+    // and a yes ends the wait
+    shell.text(&["plugins", "approve", "notes", "--yes", &flag]);
+    answers(&alice, "two").await;
+    health(&bridge, "ok\n").await;
+    // but a pin that names what is not there keeps all others out
+    let pinned = format!("[plugins.notes]\ndigest = \"sha256:{}\"\n", "0".repeat(64));
+    grant(&setup, &pinned);
+    health(&bridge, "degraded\nplugin notes: refused wrong_digest\n").await;
+    alice.call(crate::hot_swap::TOOL, json!({})).await.assert_error("input_validation", "tool_not_found");
+}
+
+#[tokio::test]
 async fn the_first_version_serves_with_what_is_granted_and_the_log_says_what_it_lacks() {
     // given
     let setup = serving(Bridge::http(), "one");

@@ -398,7 +398,13 @@ impl PluginSet {
         let (wasm, signed) = (history.component(id, &digest)?, history.path_of(id, &digest));
         let who = held.now.as_ref().and_then(|now| now.who.clone());
         let candidate = Candidate { id: id.clone(), path: held.path.clone(), wasm, digest, signed, who, kept: true };
-        match self.admit(state, &candidate, grants).await {
+        let mut grants = grants.clone();
+        // The pin names a version that waits for its operator's yes; until then it keeps nobody else out.
+        let waits = held.blocked.as_ref().is_some_and(|blocked| blocked.word == "asks_more");
+        if waits && held.seen.as_deref().is_some_and(|seen| grants.pins(seen) == Some(true)) {
+            grants.digest = None;
+        }
+        match self.admit(state, &candidate, &grants).await {
             Ok(checked) => {
                 self.take(held, &checked, candidate);
                 Some(checked)
