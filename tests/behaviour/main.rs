@@ -48,6 +48,7 @@ mod refused_components;
 mod registry;
 mod release;
 mod replicas;
+mod requests;
 mod scopes;
 mod sdk_clients;
 mod secret_canaries;

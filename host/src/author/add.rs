@@ -15,8 +15,9 @@ use super::outside::{Component, NotAComponent};
 use super::pins::{PinError, Pins, replace};
 use super::registry::{Registry, RegistryError};
 use super::source::Source;
-use crate::config::EditLock;
+use crate::config::{EditLock, PluginsFile, Secrets};
 use crate::model::{PluginId, ProgressSink};
+use crate::plugins;
 use crate::upstreams::download::{Ask, DownloadError, download};
 
 /// A detached signature is a few hundred bytes.
@@ -53,6 +54,10 @@ pub struct Added {
     pub component: Component,
     /// Imports that its entry in `plugins.toml` does not grant yet, with the line that would.
     pub missing: Vec<(String, &'static str)>,
+    /// What it says that it asks for; `None`: it does not say. The error is a clause.
+    pub asks: Result<Option<plugins::Request>, String>,
+    /// What of that its entry does not grant yet.
+    pub lacks: plugins::Request,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -125,11 +130,16 @@ pub async fn add(request: Request) -> Result<Added, AddError> {
     place_signature(&signature_path(&file), fetched.signature.as_deref())?;
     replace(&file, &wasm).map_err(|e| wrong(&file, format!("cannot be written: {e}")))?;
 
+    let asks = plugins::Request::read(&wasm).map_err(|why| why.to_string());
+    // A file with mistakes grants nothing, and a bridge says what is wrong with it.
+    let entries = PluginsFile::parse(&request.plugins_file, &pins.text(), Secrets::Named).unwrap_or_default();
+    let granted = plugins::Request::of(&entries.grants(name.as_str()));
+    let lacks = asks.as_ref().ok().and_then(Option::as_ref).map(|asks| asks.beyond(&granted)).unwrap_or_default();
     let field = |grant: &str| grant.split([' ', '.', '=']).next().unwrap_or_default().to_owned();
     let missing =
         component.asks().into_iter().filter(|(_, grant)| !pins.grants(name.as_str(), &field(grant))).collect();
     let signed = fetched.signature.is_some();
-    Ok(Added { name, file, bytes: wasm.len(), digest: actual, source, signed, before, component, missing })
+    Ok(Added { name, file, bytes: wasm.len(), digest: actual, source, signed, before, component, missing, asks, lacks })
 }
 
 /// The field of a plugin's entry that a line such as `cuo = true` sets.

@@ -4,6 +4,7 @@
 //! that). Whether the result makes sense is `config`'s to say, before anything is written.
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
@@ -13,7 +14,8 @@ use crate::config::{EditLock, MAX_PLUGINS_FILE_BYTES, Mistakes, PluginsFile, Sec
 use crate::model::PluginId;
 
 /// Host interfaces that are granted by a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Import {
     Cuo,
     AuditAppend,
@@ -24,7 +26,8 @@ pub enum Import {
 }
 
 impl Import {
-    fn field(self) -> &'static str {
+    /// Its name in `plugins.toml`.
+    pub fn field(self) -> &'static str {
         match self {
             Import::Cuo => "cuo",
             Import::AuditAppend => "audit_append",
@@ -62,6 +65,8 @@ pub struct GrantUpstream {
     pub allow_private: bool,
     /// Place of the secret, header, scheme.
     pub credential: Option<(String, Option<String>, Option<String>)>,
+    /// `max_request_bytes` and `max_response_bytes`.
+    pub limits: Vec<(String, i64)>,
 }
 
 /// What to take away. Everything in it must have been granted.
@@ -180,6 +185,9 @@ fn grant_upstream(plugin: &mut Item, id: &PluginId, grant: &GrantUpstream) -> Re
     add_to(upstream, "paths", &grant.paths)?;
     if grant.allow_private {
         set(upstream, "allow_private", true);
+    }
+    for (name, bytes) in &grant.limits {
+        set(upstream, name, *bytes);
     }
     if let Some((secret, header, scheme)) = &grant.credential {
         let mut credential = InlineTable::new();

@@ -4,7 +4,7 @@
 //! One look after the other (`set`) compares files and grants with what serves; a candidate passes every check
 //! (`admission`) before anything is put into the catalogue; `watch` says when to look, `history` keeps what served last
 //! and before. What is demanded of every candidate is in `signatures` and `approvals`; `edit` changes the file of grants,
-//! for commands alone. Knows no transport and no wire: who has to hear of a change is told through a callback. Source: design
+//! for commands alone; `request` is what a component says that it asks for. Knows no transport and no wire: who has to hear of a change is told through a callback. Source: design
 //! section 4; docs/decisions/0022-hot-swap.md.
 
 mod admission;
@@ -18,7 +18,9 @@ pub mod interface;
 mod lock;
 mod misnamed;
 pub mod provenance;
+pub mod request;
 mod secrets;
+mod sections;
 mod set;
 pub mod signatures;
 pub mod surface;
@@ -28,6 +30,7 @@ pub use admission::{Candidate, MAX_COMPONENT_BYTES};
 pub use approvals::{Approvals, Compared};
 pub use history::{RolledBack, WayBack, way_back};
 pub use provenance::Provenance;
+pub use request::Request;
 pub use set::{Charge, PluginSet, SetParts};
 
 use serde::{Deserialize, Serialize};
@@ -79,7 +82,7 @@ pub struct Who {
 }
 
 /// Every word for why a candidate may not serve: docs/operators/hot-swap.md explains them.
-pub const WORDS: [&str; 18] = [
+pub const WORDS: [&str; 20] = [
     "bad_name",
     "unreadable",
     "too_large",
@@ -87,6 +90,8 @@ pub const WORDS: [&str; 18] = [
     "unsigned",
     "bad_signature",
     "unknown_key",
+    "bad_request",
+    "asks_more",
     "not_a_component",
     "not_runnable",
     "wrong_world",

@@ -6,6 +6,8 @@
 use serde::Serialize;
 use wasm_metadata::Producers;
 
+use super::sections::{Kind, sections};
+
 /// Texts from the component are cut to this many characters.
 const MAX_CHARS: usize = 300;
 
@@ -48,7 +50,7 @@ impl Provenance {
     pub fn of(digest: &str, wasm: &[u8], signature: Signed) -> Provenance {
         let mut found = Provenance { digest: digest.to_owned(), signature, ..Provenance::default() };
         for section in sections(wasm) {
-            if let Section::Custom(name, data) = section {
+            if let Kind::Custom(name, data) = section.kind {
                 found.take(name, data);
             }
         }
@@ -79,14 +81,13 @@ fn producers(wasm: &[u8], depth: usize) -> Vec<String> {
     if depth == MAX_DEPTH || found.iter().any(|line| line.starts_with("language ")) {
         return found;
     }
-    let sections = sections(wasm);
-    let first = sections.iter().find_map(|section| match section {
-        Section::Module(module) => Some(signed(module)),
+    let first = sections(wasm).find_map(|section| match section.kind {
+        Kind::Module(module) => Some(signed(module)),
         _ => None,
     });
     found.extend(first.unwrap_or_else(|| {
-        let inner = sections.iter().filter_map(|section| match section {
-            Section::Component(component) => Some(producers(component, depth + 1)),
+        let inner = sections(wasm).filter_map(|section| match section.kind {
+            Kind::Component(component) => Some(producers(component, depth + 1)),
             _ => None,
         });
         inner.flatten().collect()
@@ -104,61 +105,10 @@ fn signed(wasm: &[u8]) -> Vec<String> {
     fields.map(|line| line.trim_end().chars().take(MAX_CHARS).collect()).collect()
 }
 
-enum Section<'w> {
-    Custom(&'w str, &'w [u8]),
-    Module(&'w [u8]),
-    Component(&'w [u8]),
-}
-
-/// The outermost sections that matter here. Bytes that are no component have none.
-fn sections(wasm: &[u8]) -> Vec<Section<'_>> {
-    const PREAMBLE_BYTES: usize = 8;
-    const CUSTOM: u8 = 0;
-    const CORE_MODULE: u8 = 1;
-    const COMPONENT: u8 = 4;
-    let mut found = vec![];
-    let Some(mut rest) = wasm.get(PREAMBLE_BYTES..) else { return found };
-    while let Some((id, after)) = rest.split_first() {
-        let Some((body, after)) = sized(after) else { return found };
-        match *id {
-            CUSTOM => found.extend(
-                sized(body).and_then(|(name, data)| Some(Section::Custom(std::str::from_utf8(name).ok()?, data))),
-            ),
-            CORE_MODULE => found.push(Section::Module(body)),
-            COMPONENT => found.push(Section::Component(body)),
-            _ => {}
-        }
-        rest = after;
-    }
-    found
-}
-
-/// So many bytes as the number in front says (LEB128), and what follows them.
-fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (mut size, mut at) = (0_u64, 0);
-    loop {
-        let byte = *bytes.get(at)?;
-        size |= u64::from(byte & 0x7f) << (7 * at);
-        at += 1;
-        match (byte & 0x80 == 0, at) {
-            (true, _) => break,
-            // Sizes have 32 bits.
-            (false, 5..) => return None,
-            _ => {}
-        }
-    }
-    let body = bytes.get(at..)?;
-    (size <= body.len() as u64).then(|| body.split_at(size as usize))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn custom(name: &str, data: &[u8]) -> Vec<u8> {
-        let body = [&[name.len() as u8], name.as_bytes(), data].concat();
-        [&[0, body.len() as u8], &body[..]].concat()
-    }
+    use crate::plugins::sections::custom;
 
     #[test]
     fn what_a_component_says_of_itself_is_read_and_cut() {
@@ -207,14 +157,5 @@ mod tests {
         // and whoever nests them without end is not followed
         let deep = (0..6).fold(c, |within, _| inner(4, COMPONENT, &[within]));
         assert_eq!(of(&[deep]), "");
-    }
-
-    #[test]
-    fn sections_that_claim_more_than_there_is_end_the_reading() {
-        for bytes in [&b""[..], b"\0asm", b"\0asm\x0d\0\x01\0\0", b"\0asm\x0d\0\x01\0\0\xff\xff\xff\xff\xff\xff\x01"] {
-            assert_eq!(Provenance::of("d", bytes, Signed::Unsigned).source, None);
-        }
-        assert!(sized(&[0xff, 0xff, 0xff, 0xff, 0x0f]).is_none() && sized(&[2, 1]).is_none());
-        assert_eq!(sized(&[1, 7, 8]), Some((&[7][..], &[8][..])));
     }
 }

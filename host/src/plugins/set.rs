@@ -22,7 +22,7 @@ use super::grants::GrantsFile;
 use super::held::{self, Held, News};
 use super::history::History;
 use super::misnamed::Misnamed;
-use super::{Approvals, Blocked, Standing, signatures, watch};
+use super::{Approvals, Blocked, Request, Standing, signatures, watch};
 use crate::broker::{AuditLog, Catalog, Checked, Lists};
 use crate::config::{Grants, Settings, WatchArg};
 use crate::model::PluginId;
@@ -312,7 +312,7 @@ impl PluginSet {
         let approvals = files::stamp(&state.approvals.path()).ok();
         let lifted = held.blocked.as_ref().is_some_and(|blocked| match blocked.word {
             "name_taken" => freed,
-            "changed" => held.approvals != approvals,
+            "changed" | "asks_more" => held.approvals != approvals,
             word => signatures::WORDS.contains(&word) && held.signature != signature,
         });
         let again = regranted || lifted;
@@ -388,7 +388,13 @@ impl PluginSet {
         let (wasm, signed) = (history.component(id, &digest)?, history.path_of(id, &digest));
         let who = held.now.as_ref().and_then(|now| now.who.clone());
         let candidate = Candidate { id: id.clone(), path: held.path.clone(), wasm, digest, signed, who, kept: true };
-        match self.admit(state, &candidate, grants).await {
+        let mut grants = grants.clone();
+        // The pin names a version that waits for its operator's yes; until then it keeps nobody else out.
+        let waits = held.blocked.as_ref().is_some_and(|blocked| blocked.word == "asks_more");
+        if waits && held.seen.as_deref().is_some_and(|seen| grants.pins(seen) == Some(true)) {
+            grants.digest = None;
+        }
+        match self.admit(state, &candidate, &grants).await {
             Ok(checked) => {
                 self.take(held, &checked, candidate);
                 Some(checked)
@@ -420,6 +426,15 @@ impl PluginSet {
             (Some(old), false) => News::Good(format!("{digest} serves in place of {}", old.version())),
             (None, false) => News::Good(format!("{digest} serves")),
         });
+        // It never served: whoever let it in may not know what it would like.
+        if held.now.is_none()
+            && let Ok(Some(asks)) = Request::read(&candidate.wasm)
+        {
+            let lacks = asks.beyond(&Request::of(checked.plugin().grants()));
+            if !lacks.is_empty() {
+                held.news.push(News::Odd(format!("it asks for what is not granted: {}", lacks.summary())));
+            }
+        }
         self.metrics.plugin_loaded(candidate.id.as_str());
         held.advance(&candidate.digest, candidate.who);
         held.plugin = Some(checked.plugin().clone());

@@ -3,6 +3,7 @@
 
 use anyhow::{Context, anyhow, bail};
 use similar::TextDiff;
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use crate::app;
@@ -79,6 +80,10 @@ fn grants(settings: &SettingsArgs) -> anyhow::Result<PluginsFile> {
     }
 }
 
+pub fn granted_to(settings: &SettingsArgs, id: &PluginId) -> anyhow::Result<Grants> {
+    Ok(grants(settings)?.grants(id.as_str()))
+}
+
 /// The file that `grant` and `revoke` change.
 pub fn grants_path(settings: &SettingsArgs) -> anyhow::Result<PathBuf> {
     settings.grants_file().context("which plugins.toml? Name it with --plugins-file, or its directory with --plugins")
@@ -91,6 +96,18 @@ pub fn plugins_state(settings: &SettingsArgs) -> anyhow::Result<PathBuf> {
 
 pub fn approvals(settings: &SettingsArgs) -> anyhow::Result<Approvals> {
     Ok(Approvals::open(&plugins_state(settings)?))
+}
+
+/// A person says yes, or there is nobody to ask.
+pub fn agrees(question: &str) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        bail!("nobody is there to ask. Read what is shown above, then run it again with --yes.");
+    }
+    eprint!("{question} [y/N] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Show how the file changes, and change it unless this is a rehearsal.
