@@ -82,7 +82,7 @@ fn block(page: &str, heading: &str, kind: &str) -> String {
 
 /// Follow the page as it stands and compare with what it promises.
 #[track_caller]
-fn the_page_is_true(page: &str) {
+fn the_page_is_true(page: &str, languages: &[&str]) {
     let page = fs::read_to_string(root().join("docs/plugin-authors").join(page)).unwrap();
     let author = Author::new();
     // when
@@ -93,11 +93,19 @@ fn the_page_is_true(page: &str) {
     let promised: Value = serde_json::from_str(&block(&page, "## Make, build, call", "json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(answer).unwrap(), promised);
     assert!(ran.out.contains("build/demo-greet.wasm") && ran.out.contains("sha256"), "{}", ran.out);
+    // and an operator sees which language it was written in, where that is in it
+    let ran = author.bridge(&["plugins", "inspect", "demo-greet/build/demo-greet.wasm", "--json"]);
+    let label: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.err));
+    let producers = label["provenance"]["producers"].as_array().unwrap();
+    let said: Vec<&str> = producers.iter().filter_map(|line| line.as_str()?.strip_prefix("language ")).collect();
+    let said: Vec<&str> = said.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(said, languages, "{producers:?}");
 }
 
 #[test]
 fn the_page_for_rust_is_true() {
-    the_page_is_true("rust.md");
+    // A release is stripped of what the compiler says of itself.
+    the_page_is_true("rust.md", &[]);
     // Not beside the first: both builds write the same file of a shared target directory.
     the_service_is_asked("rust", "rust.md", "rust", "src/lib.rs", |source, shown| {
         let (imports, function) = shown.split_at(shown.find("fn call").unwrap());
@@ -108,18 +116,18 @@ fn the_page_for_rust_is_true() {
 
 #[test]
 fn the_page_for_javascript_is_true() {
-    the_page_is_true("javascript.md");
+    the_page_is_true("javascript.md", &["JavaScript"]);
 }
 
 #[test]
 fn the_page_for_python_is_true() {
-    the_page_is_true("python.md");
+    the_page_is_true("python.md", &[]);
 }
 
 /// And Go's heap and the WASI adapter, which share a memory, keep out of each other's way.
 #[test]
 fn the_page_for_go_is_true_and_the_heap_may_grow() {
-    the_page_is_true("go.md");
+    the_page_is_true("go.md", &["Go"]);
 
     // given
     let author = Author::new();
@@ -156,7 +164,8 @@ fn the_page_for_go_is_true_and_the_heap_may_grow() {
 /// And a schema is kept, a second build replaces the first, and a mistake in the code is shown in the compiler's words.
 #[test]
 fn the_page_for_c_is_true_and_the_tool_can_be_changed() {
-    the_page_is_true("c.md");
+    // The linker strips what clang says of itself.
+    the_page_is_true("c.md", &[]);
 
     // given
     let author = Author::new();

@@ -199,3 +199,19 @@ fn an_upstream_is_granted_shown_and_revoked_by_command() {
     shell.text(&["plugins", "revoke", "guest-reaches", "--everything", &flag]);
     assert!(!grants_of(&shell).contains("guest-reaches"));
 }
+
+#[test]
+fn a_label_says_the_language_of_the_author_and_not_of_the_adapter() {
+    for (guest, languages) in [("js", vec!["language JavaScript"]), ("python", vec![])] {
+        // given: both have an adapter that was written in Rust, and an engine that was written in C
+        let component = bridge_tests::setup::target().join(format!("plugins/authors/{guest}.wasm"));
+        // when
+        let ran = Shell::new().run(&["plugins", "inspect", component.to_str().unwrap(), "--json"]);
+        // then
+        let label = ran.json();
+        let producers = label["provenance"]["producers"].as_array().unwrap();
+        let said: Vec<&str> =
+            producers.iter().filter_map(Value::as_str).filter(|l| l.starts_with("language ")).collect();
+        assert_eq!(said, languages, "{producers:?}");
+    }
+}

@@ -214,3 +214,54 @@ async fn a_misnamed_file_is_refused_and_named_and_the_rest_is_served() {
     assert!(!health.contains("Not A Name"), "{health}");
     assert_eq!(listed(&setup, "Not A Name")["state"], "refused");
 }
+
+#[tokio::test]
+async fn a_misnamed_file_leaves_one_row_however_often_somebody_looks_or_starts() {
+    // given
+    let setup = serving(Bridge::http().flag("--plugins-watch=poll"), "one");
+    let bridge = setup.start().await;
+    assert_eq!(kinds_once_there_are(&bridge, 1).await, ["plugin.loaded"]);
+    // when
+    put(&setup, "Not A Name.wasm", &component("two"));
+    kinds_once_there_are(&bridge, 2).await;
+    // then
+    let row = bridge.plugin_audit().await.pop().unwrap();
+    assert_eq!((row.kind.as_str(), &row.body["reason"]), ("plugin.refused", &json!("bad_name")));
+    assert_eq!((&row.body["file"], &row.body["plugin_id"]), (&json!("Not A Name.wasm"), &Value::Null));
+    assert_eq!(row.body["who"]["uid"], fs::metadata(plugins(&setup)).unwrap().uid());
+    // and further looks, and starts, are not news
+    put(&setup, "notes.wasm", &component("two"));
+    kinds_once_there_are(&bridge, 3).await;
+    bridge.kill().await;
+    let bridge = setup.start().await;
+    put(&setup, "Nor This.wasm", &component("two"));
+    let kinds = kinds_once_there_are(&bridge, 4).await;
+    assert_eq!(kinds, ["loaded", "refused", "swapped", "refused"].map(|kind| format!("plugin.{kind}")));
+    // but one that went and came back is
+    fs::remove_file(plugins(&setup).join("Not A Name.wasm")).unwrap();
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    put(&setup, "Not A Name.wasm", &component("two"));
+    kinds_once_there_are(&bridge, 5).await;
+}
+
+#[tokio::test]
+async fn a_refusal_for_want_of_a_grant_names_the_command_that_helps() {
+    // given: a component that asks its caller's user and model
+    let guest = bridge_tests::setup::target().join("plugins/wasm32-wasip2/component/guest_offers.wasm");
+    let setup = Bridge::http().unlimited().guests(&[], "[plugins.notes]\nany_tool_name = true\n");
+    put(&setup, "notes.wasm", &fs::read(guest).unwrap());
+    let bridge = setup.start().await;
+    let line = bridge.logged("plugin notes: it imports").await;
+    assert!(line.contains("to its entry in plugins.toml") && line.contains("`plugins inspect notes`"), "{line}");
+    for _ in 0..2 {
+        // when: what it says is typed
+        let reason = listed(&setup, "notes")["blocked"]["reason"].as_str().unwrap().to_owned();
+        let (_, command) = reason.split_once("`cyberos-mcp-bridge ").unwrap_or_else(|| panic!("{reason}"));
+        let words: Vec<&str> = command.split_once('`').unwrap().0.split(' ').collect();
+        let (status, _, err) = run(&setup, &words);
+        assert_eq!(status, 0, "{words:?}: {err}");
+    }
+    // then
+    bridge.logged("plugin notes: ").await;
+    assert_eq!(listed(&setup, "notes")["state"], "serving");
+}

@@ -37,7 +37,15 @@ credential = { scheme = "Bearer", secret = "env:NOBODY_SET_THIS" }
 
 impl Bench {
     fn new(guest: &str, grants: &str, cases: &[(&str, &str)]) -> Bench {
-        let setup = Bridge::http().guests(&[guest], "");
+        Bench::of(Bridge::http().guests(&[guest], ""), guest, grants, cases)
+    }
+
+    /// With a guest that another language was written in.
+    fn of_author(guest: &str, grants: &str, cases: &[(&str, &str)]) -> Bench {
+        Bench::of(Bridge::http().author_guests(&[guest], ""), guest, grants, cases)
+    }
+
+    fn of(setup: Setup, guest: &str, grants: &str, cases: &[(&str, &str)]) -> Bench {
         let component = setup.home().join(format!("plugins/{guest}.wasm"));
         let bench = Bench { setup, component };
         fs::write(bench.setup.home().join("grants.toml"), grants).unwrap();
@@ -188,6 +196,108 @@ fn an_upstream_is_answered_by_the_case_under_the_policy_of_the_grants() {
         ],
     )
     .passes();
+}
+
+/// What [`REACHES`] grants, for a plugin that asks by URL.
+const FETCHES: &str = r#"
+[plugins.js.upstreams.api]
+url = "https://api.example.com"
+methods = ["GET", "POST"]
+paths = ["/v1/**"]
+max_response_bytes = 64
+credential = { scheme = "Bearer", secret = "env:NOBODY_SET_THIS" }
+"#;
+
+#[test]
+fn fetch_of_another_language_is_answered_by_the_case_under_the_same_policy() {
+    let fetch = |url: &str, arguments: &str, rest: &str| {
+        format!("tool = \"cyberos.js.fetch\"\narguments = {{ url = \"{url}\"{arguments} }}\n{rest}")
+    };
+    let answer = |path: &str, rest: &str| format!("[[upstream]]\nname = \"api\"\npath = \"{path}\"\n{rest}\n");
+    let expect = |text: &str| format!("[expect]\ncontains = '{text}'\n");
+    let refused = expect("NetworkError");
+    let api = "https://api.example.com";
+    let cases = [
+        (
+            "answers",
+            fetch(
+                &format!("{api}/v1/x?a=1"),
+                "",
+                &(expect(r#""body":"{\"a\":1}""#)
+                    + &answer(
+                        "/v1/x?a=1",
+                        "status = 201\nheaders = { x-colour = \"green\" }\nbody = '{\"a\":1}'\nsent = { headers = { authorization = \"Bearer test-secret\" } }",
+                    )),
+            ),
+        ),
+        (
+            "header",
+            fetch(
+                &format!("{api}/v1/x"),
+                "",
+                &(expect(r#""x-colour":"green""#) + &answer("/v1/x", "headers = { x-colour = \"green\" }")),
+            ),
+        ),
+        (
+            "redacts",
+            fetch(
+                &format!("{api}/v1/x"),
+                "",
+                &(expect("you sent ***") + &answer("/v1/x", "body = \"you sent test-secret\"")),
+            ),
+        ),
+        (
+            "posts",
+            fetch(
+                &format!("{api}/v1/x"),
+                ", method = \"POST\", body = '{\"b\": 2}'",
+                &(expect(r#""status":204"#)
+                    + &answer("/v1/x", "method = \"POST\"\nstatus = 204\nsent = { json = { b = 2 } }")),
+            ),
+        ),
+        (
+            "follows",
+            fetch(
+                &format!("{api}/v1/x"),
+                "",
+                &(expect(r#""body":"there""#)
+                    + &answer("/v1/x", "status = 302\nheaders = { location = \"/v1/y\" }")
+                    + &answer("/v1/y", "body = \"there\"")),
+            ),
+        ),
+        // What no grant names is an error that the guest can catch, and the script hears nothing of it.
+        ("host", fetch("https://evil.example/v1/x", "", &refused)),
+        ("port", fetch("https://api.example.com:8443/v1/x", "", &refused)),
+        ("scheme", fetch("http://api.example.com/v1/x", "", &refused)),
+        ("path", fetch(&format!("{api}/v2/x"), "", &refused)),
+        ("method", fetch(&format!("{api}/v1/x"), ", method = \"DELETE\"", &refused)),
+        (
+            "away",
+            fetch(
+                &format!("{api}/v1/x"),
+                "",
+                &(refused.clone()
+                    + &answer("/v1/x", "status = 302\nheaders = { location = \"https://evil.example/\" }")),
+            ),
+        ),
+        (
+            "large",
+            fetch(
+                &format!("{api}/v1/x"),
+                "",
+                &(refused.clone() + &answer("/v1/x", &format!("body = \"{}\"", "x".repeat(65)))),
+            ),
+        ),
+        ("late", fetch(&format!("{api}/v1/x"), "", &(refused.clone() + &answer("/v1/x", "trouble = \"timeout\"")))),
+        ("gone", fetch(&format!("{api}/v1/x"), "", &(refused.clone() + &answer("/v1/x", "trouble = \"unreachable\"")))),
+    ];
+    let cases: Vec<(&str, &str)> = cases.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    Bench::of_author("js", FETCHES, &cases).passes();
+    // and what is granted and has no answer is named, with what has an answer and was not asked for
+    let asks = fetch(&format!("{api}/v1/x"), "", &answer("/v1/y", ""));
+    let said = Bench::of_author("js", FETCHES, &[("asks", &asks)]).fails();
+    assert!(said.contains("it asked for GET https://api.example.com/v1/x, which the case does not answer"), "{said}");
+    assert!(said.contains("it did not ask api for GET /v1/y"), "{said}");
 }
 
 #[test]

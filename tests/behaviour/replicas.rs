@@ -1,7 +1,9 @@
 //! Two bridges on one Postgres behind a proxy that sends each request to the next one: no client can tell.
 
+use bridge_tests::bridge::tenant_id;
 use bridge_tests::caller::Caller;
 use bridge_tests::{Bridge, Recorder};
+use cyberos_plugin_host::store::Letter;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -156,6 +158,33 @@ async fn a_session_listens_at_one_replica_and_hears_of_what_happens_at_the_other
     here.call("test.tells_updated", json!({ "uris": [uri] })).await.structured();
     assert!(events.next_within(Duration::from_millis(300)).await.is_err());
     assert!(silent.next_within(Duration::from_millis(10)).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_word_of_an_older_stream_elsewhere_does_not_end_the_newer_one() {
+    // given: a session that listens, and a replica at which it listened before
+    let pair = Pair::start().await;
+    let alice = pair.first.caller("alice");
+    let opened = alice.initialize_with("2025-11-25", json!({})).await;
+    let session = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    let (tenant, subject) = alice.identity();
+    let (tenant, key) = (tenant_id(tenant), format!("{tenant}/{session}/{subject}"));
+    let store = pair.first.store().await;
+    let before = store.shared_clock_us().await.unwrap();
+    let word = async |at_us: i64| {
+        let body = json!({ "kind": "listening", "key": key, "at_us": at_us });
+        store.send_letter(&Letter { to: None, from: "0123456789ab".into(), tenant, body }).await.unwrap();
+    };
+    let mut events = alice.clone().header("mcp-session-id", &session).listen(None).await;
+    events.next().await.unwrap();
+    // when: its word comes late
+    word(before).await;
+    // then
+    assert!(events.next_within(Duration::from_millis(500)).await.is_err(), "it was ended");
+    // and word of a newer one ends it
+    word(store.shared_clock_us().await.unwrap()).await;
+    assert_eq!(events.next().await, None);
+    store.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

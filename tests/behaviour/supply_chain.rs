@@ -327,3 +327,53 @@ async fn a_signature_that_comes_later_lets_its_component_in_and_the_way_back_bri
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }
+
+#[tokio::test]
+async fn where_signatures_are_required_a_serving_bridge_lets_in_what_is_signed_and_keeps_what_serves() {
+    // given
+    let keys = KeyPair::generate_unencrypted_keypair().unwrap();
+    let policy = |keys: &[&KeyPair]| {
+        let keys: Vec<String> = keys.iter().map(|keys| format!("\"{}\"", keys.pk.to_base64())).collect();
+        format!("[policy]\nsignatures = \"required\"\nkeys = [{}]\n", keys.join(", "))
+    };
+    let setup = Bridge::http().guests(&[], &policy(&[&keys])).unlimited();
+    let bridge = setup.start().await;
+    // when: it is dropped in without a signature
+    put(&setup, "echo.wasm", &echo());
+    // then
+    let line = bridge.logged("plugin echo: ").await;
+    assert!(line.contains("it is not signed") && line.contains("echo.wasm.minisig"), "{line}");
+    health(&bridge, "degraded\nplugin echo: refused unsigned\n").await;
+    // when: with one
+    let began = std::time::Instant::now();
+    put(&setup, "echo.wasm.minisig", &sign(&keys, &echo()));
+    described(&bridge, SAID).await;
+    // then: as soon as it is quiet; the rest of this bound is for a machine that does other things, too
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+    health(&bridge, "ok\n").await;
+    // when: a byte is flipped
+    let mut flipped = echo();
+    *flipped.last_mut().unwrap() ^= 1;
+    put(&setup, "echo.wasm", &flipped);
+    // then
+    let line = bridge.logged("does not fit").await;
+    assert!(line.contains(&key_id(&keys)) && line.contains("bad_signature"), "{line}");
+    health(&bridge, "degraded\nplugin echo: refused bad_signature\n").await;
+    bridge.caller("alice").call("cyberos.fixture.echo", serde_json::json!({ "text": "hi" })).await.structured();
+    put(&setup, "echo.wasm", &echo());
+    health(&bridge, "ok\n").await;
+    // when: another key takes the first one's place
+    let other = KeyPair::generate_unencrypted_keypair().unwrap();
+    put(&setup, "plugins.toml", policy(&[&keys, &other]).as_bytes());
+    put(&setup, "echo.wasm.minisig", &sign(&other, &echo()));
+    put(&setup, "plugins.toml", policy(&[&other]).as_bytes());
+    // then: nobody notices
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    health(&bridge, "ok\n").await;
+    described(&bridge, SAID).await;
+    // and when it goes, without a restart, so does what it signed
+    put(&setup, "plugins.toml", policy(&[&keys]).as_bytes());
+    health(&bridge, "degraded\nplugin echo: refused unknown_key\n").await;
+    let call = bridge.caller("alice").call("cyberos.fixture.echo", serde_json::json!({ "text": "hi" })).await;
+    call.assert_error("input_validation", "tool_not_found");
+}

@@ -262,6 +262,9 @@ impl Store for ShakyStore {
     fn replicas(&self) -> bool {
         self.inner.replicas()
     }
+    async fn shared_clock_us(&self) -> Result<i64> {
+        self.inner.shared_clock_us().await
+    }
     async fn send_letter(&self, letter: &Letter) -> Result<()> {
         self.inner.send_letter(letter).await
     }

@@ -15,7 +15,9 @@ use super::outside::{Component, NotAComponent};
 use super::pins::{PinError, Pins, replace};
 use super::registry::{Registry, RegistryError};
 use super::source::Source;
+use crate::config::{EditLock, PluginsFile, Secrets};
 use crate::model::{PluginId, ProgressSink};
+use crate::plugins;
 use crate::upstreams::download::{Ask, DownloadError, download};
 
 /// A detached signature is a few hundred bytes.
@@ -52,6 +54,10 @@ pub struct Added {
     pub component: Component,
     /// Imports that its entry in `plugins.toml` does not grant yet, with the line that would.
     pub missing: Vec<(String, &'static str)>,
+    /// What it says that it asks for; `None`: it does not say. The error is a clause.
+    pub asks: Result<Option<plugins::Request>, String>,
+    /// What of that its entry does not grant yet.
+    pub lacks: plugins::Request,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +116,8 @@ pub async fn add(request: Request) -> Result<Added, AddError> {
         .unwrap_or_else(|_| Err(NotAComponent::Broken("it cannot be read".into())))
         .map_err(|why| AddError::NotAComponent { from: source.clone(), why })?;
 
-    let _alone = Alone::in_directory(&request.to)?;
+    let locked = EditLock::take(&request.plugins_file);
+    let _lock = locked.map_err(|e| wrong(&request.plugins_file, format!("cannot be locked: {e}")))?;
     let mut pins = Pins::read(&request.plugins_file)?;
     let on_disk = fs::read(&file).ok().map(|old| digest(&old));
     let before = pins.digest(name.as_str()).map(str::to_owned).or(on_disk).filter(|before| *before != actual);
@@ -123,11 +130,16 @@ pub async fn add(request: Request) -> Result<Added, AddError> {
     place_signature(&signature_path(&file), fetched.signature.as_deref())?;
     replace(&file, &wasm).map_err(|e| wrong(&file, format!("cannot be written: {e}")))?;
 
+    let asks = plugins::Request::read(&wasm).map_err(|why| why.to_string());
+    // A file with mistakes grants nothing, and a bridge says what is wrong with it.
+    let entries = PluginsFile::parse(&request.plugins_file, &pins.text(), Secrets::Named).unwrap_or_default();
+    let granted = plugins::Request::of(&entries.grants(name.as_str()));
+    let lacks = asks.as_ref().ok().and_then(Option::as_ref).map(|asks| asks.beyond(&granted)).unwrap_or_default();
     let field = |grant: &str| grant.split([' ', '.', '=']).next().unwrap_or_default().to_owned();
     let missing =
         component.asks().into_iter().filter(|(_, grant)| !pins.grants(name.as_str(), &field(grant))).collect();
     let signed = fetched.signature.is_some();
-    Ok(Added { name, file, bytes: wasm.len(), digest: actual, source, signed, before, component, missing })
+    Ok(Added { name, file, bytes: wasm.len(), digest: actual, source, signed, before, component, missing, asks, lacks })
 }
 
 /// The field of a plugin's entry that a line such as `cuo = true` sets.
@@ -230,14 +242,4 @@ fn place_signature(path: &Path, signature: Option<&str>) -> Result<(), AddError>
         },
     };
     done.map_err(|e| wrong(path, e))
-}
-
-/// One of these at a time, over processes: two that edit `plugins.toml` at once would lose a pin.
-struct Alone(#[allow(dead_code)] fs::File);
-
-impl Alone {
-    fn in_directory(directory: &Path) -> Result<Alone, AddError> {
-        let opened = fs::File::open(directory).and_then(|directory| directory.lock().map(|()| directory));
-        opened.map(Alone).map_err(|e| wrong(directory, format!("cannot be locked: {e}")))
-    }
 }

@@ -3,6 +3,7 @@
 //! A finding is an error where a host refuses the component, a warning where it would be served and somebody would be worse
 //! off, a note where an author may want to know. Nothing of the component runs with anything granted.
 
+mod asks;
 mod component;
 mod first_call;
 mod schema;
@@ -18,6 +19,7 @@ use super::backdrop::Backdrop;
 use super::case::Case;
 use crate::broker::Catalog;
 use crate::model::{PluginId, TaskSupport};
+use crate::plugins::Request;
 use crate::runtime::{Examination, Why};
 
 pub use first_call::FirstCall;
@@ -59,6 +61,8 @@ pub struct Report {
     pub describe_fuel_most: u64,
     pub describe_memory_bytes: usize,
     pub imports: Vec<Import>,
+    /// What it says that it asks for; `None`: it does not say, or in no way that can be used.
+    pub asks: Option<Request>,
     pub tools: Vec<ToolSummary>,
     pub prompts: usize,
     pub resources: usize,
@@ -122,6 +126,7 @@ pub async fn check(id: &PluginId, wasm: &[u8], cases: &[Case]) -> anyhow::Result
     let backdrop = Backdrop::new(false, Some(compiled.path())).await?;
     let mut findings = Findings::default();
     let examined = backdrop.runtime.examine(id, wasm).await;
+    let asks = Request::read(wasm);
     let mut report = Report {
         plugin: id.clone(),
         sha256: String::new(),
@@ -133,6 +138,7 @@ pub async fn check(id: &PluginId, wasm: &[u8], cases: &[Case]) -> anyhow::Result
         describe_fuel_most: Examination::DESCRIBE_FUEL,
         describe_memory_bytes: 0,
         imports: vec![],
+        asks: asks.as_ref().ok().cloned().flatten(),
         tools: vec![],
         prompts: 0,
         resources: 0,
@@ -148,6 +154,7 @@ pub async fn check(id: &PluginId, wasm: &[u8], cases: &[Case]) -> anyhow::Result
             report.describe_memory_bytes = examined.describing.memory_bytes;
             report.world = component::world(&examined.exports);
             component::look(&examined, wasm.len(), &mut findings);
+            asks::look(&asks, &examined.imports, &mut findings);
             tools::look(&examined, &mut findings);
             wording::look_at_offers(&examined.offers, &mut findings);
             host_has_the_last_word(&examined, &mut findings);

@@ -15,9 +15,12 @@ pub enum Error {
     /// No project is here.
     #[error("{} has no plugin.toml; run this in a plugin's directory, or make one with `cyberos-mcp-bridge plugin new NAME --lang rust`", .0.display())]
     NoProject(PathBuf),
-    /// `plugin.toml` or `grants.toml` is wrong. The text holds line and column.
+    /// `plugin.toml` is wrong. The text holds line and column.
     #[error("{}: {what}", path.display())]
     BadFile { path: PathBuf, what: String },
+    /// `grants.toml` cannot be asked for as it is. The text names the file, with lines.
+    #[error("{0}")]
+    BadRequest(String),
     /// A tool is not on this machine. One line: what, and the command that installs it.
     #[error("{what} is missing. Install it: {install}")]
     Missing { what: String, install: String },

@@ -70,6 +70,10 @@ impl Pins {
         Ok(())
     }
 
+    pub(super) fn text(&self) -> String {
+        self.document.to_string()
+    }
+
     pub(super) fn write(&self) -> Result<(), PinError> {
         replace(&self.path, self.document.to_string().as_bytes())
             .map_err(|error| PinError { path: self.path.clone(), why: format!("cannot be written: {error}") })

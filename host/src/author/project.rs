@@ -5,13 +5,14 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::build;
 use super::error::{Error, Result};
 use super::language::Language;
 use super::progress::Progress;
 use super::tools::Tools;
-use crate::config::{Grants, PluginsFile, Toolchains};
+use super::{asked, build};
+use crate::config::Toolchains;
 use crate::model::PluginId;
+use crate::plugins::{Request, request};
 
 pub struct Project {
     directory: PathBuf,
@@ -28,6 +29,8 @@ pub struct Built {
     pub digest: String,
     /// Bytes.
     pub size: u64,
+    /// What it says that it asks for.
+    pub asks: Request,
 }
 
 /// `plugin.toml`.
@@ -172,18 +175,9 @@ impl Project {
         self.directory.join("grants.toml")
     }
 
-    /// What the plugin asks for; the defaults where there is no `grants.toml`.
-    pub fn grants(&self) -> Result<Grants> {
-        let path = self.grants_file();
-        if !path.exists() {
-            return Ok(Grants::default());
-        }
-        let file = PluginsFile::read(&path).map_err(|e| Error::BadFile { path: path.clone(), what: e.to_string() })?;
-        Ok(file.grants(self.id.as_str()))
-    }
-
-    /// Build with the language's own tools. The component appears by a rename, so that who watches it never sees half of
-    /// one; beside it goes `plugins.toml`, a copy of the grants that are asked for, so that the directory can be served.
+    /// Build with the language's own tools. What `grants.toml` asks for becomes part of the component, which appears by a
+    /// rename, so that who watches it never sees half of one; beside it goes `plugins.toml`, a copy of the grants that are
+    /// asked for, so that the directory can be served.
     ///
     /// It blocks for as long as the tools take.
     pub fn build(&self, progress: &Progress) -> Result<Built> {
@@ -192,17 +186,22 @@ impl Project {
         fs::create_dir_all(&folder).map_err(Error::at(&folder))?;
         let scratch = folder.join(".scratch");
         fs::create_dir_all(&scratch).map_err(Error::at(&scratch))?;
-        let component = build::component(self, &scratch, progress)?;
-        if component != path {
-            let temporary = folder.join(format!(".{}.wasm.new", self.id));
-            fs::copy(&component, &temporary).map_err(Error::at(&component))?;
-            fs::rename(&temporary, &path).map_err(Error::at(&path))?;
-        }
         let asked = self.grants_file();
+        // Before minutes of compiling.
+        let asks = asked::request(&asked, &self.id).map_err(|why| Error::BadRequest(format!("{why:#}")))?;
+        let section = asks.as_ref().map(Request::section).transpose();
+        let section =
+            section.map_err(|why| Error::BadRequest(format!("{} makes no request: {why}", asked.display())))?;
+        let component = build::component(self, &scratch, progress)?;
+        let built = fs::read(&component).map_err(Error::at(&component))?;
+        let bytes = [request::without(&built), section.unwrap_or_default()].concat();
+        let temporary = folder.join(format!(".{}.wasm.new", self.id));
+        fs::write(&temporary, &bytes).map_err(Error::at(&temporary))?;
+        fs::rename(&temporary, &path).map_err(Error::at(&path))?;
         if asked.exists() {
             fs::copy(&asked, folder.join("plugins.toml")).map_err(Error::at(&asked))?;
         }
-        let bytes = fs::read(&path).map_err(Error::at(&path))?;
-        Ok(Built { digest: hex::encode(Sha256::digest(&bytes)), size: bytes.len() as u64, path })
+        let asks = asks.unwrap_or_default();
+        Ok(Built { digest: hex::encode(Sha256::digest(&bytes)), size: bytes.len() as u64, asks, path })
     }
 }

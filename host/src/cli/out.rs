@@ -71,6 +71,15 @@ pub fn printable(text: &str) -> String {
     text.chars().map(show).collect()
 }
 
+/// A word for a shell, whatever is in it.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 /// The first line, cut to what a table row can hold.
 pub fn short(text: &str, most: usize) -> String {
     let line = text.lines().next().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! `plugins`: what the operator sees and does about the components of `--plugins`, one file a subcommand.
 
 mod approve;
+pub mod as_asked;
 mod grant;
 mod inspect;
 mod list;
@@ -33,7 +34,7 @@ enum Command {
     Grant(grant::Arguments),
     /// Take something back: the opposite of `grant`.
     Revoke(revoke::Arguments),
-    /// Agree to what a changed version's tools say.
+    /// Agree to what a changed version's tools say, or that it gets by with less than it asks for.
     Approve(approve::Arguments),
     /// Put the version before back into the plugins directory. Twice returns to the newer one.
     Rollback(rollback::Arguments),

@@ -273,6 +273,10 @@ pub struct SettingsArgs {
     /// Where spans and metrics are sent over OTLP gRPC, such as http://127.0.0.1:4317. Nothing is sent unless set.
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", global = true, help_heading = "Telemetry")]
     pub otlp_endpoint: Option<String>,
+
+    /// For commands that look at what serves: a secret that cannot be read does not keep them from it.
+    #[arg(skip)]
+    pub secrets_may_be_away: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -3,10 +3,11 @@
 //! Plain data. Reading the file is `config`'s job; enforcing it is `runtime`'s and `upstreams`'.
 
 use schemars::JsonSchema;
-use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+use super::live_secret::LiveSecret;
 
 /// Everything that one plugin may reach, and how much of it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -95,7 +96,7 @@ pub struct UpstreamGrant {
 }
 
 /// A header that the host adds to each request.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Credential {
     /// `authorization` unless given.
@@ -104,30 +105,11 @@ pub struct Credential {
     /// Put before the secret with a space, such as `Bearer`.
     #[serde(default)]
     pub scheme: Option<String>,
-    /// Where the secret is: `env:NAME`, `file:PATH` or `keyring:NAME`. Read at start, and again whenever the grants are.
+    /// Where the secret is: `env:NAME`, `file:PATH` or `keyring:NAME`. Read at start, and again as it changes.
     pub secret: String,
     /// The secret itself, once read. It does not print.
     #[serde(skip)]
-    pub value: Option<SecretString>,
-}
-
-/// Where the secret is, and the secret itself: another one in the same place is another grant.
-impl PartialEq for Credential {
-    fn eq(&self, other: &Credential) -> bool {
-        let (Credential { header, scheme, secret, value }, same) = (self, other);
-        let alike = match (value, &same.value) {
-            (Some(one), Some(two)) => is_same(one.expose_secret().as_bytes(), two.expose_secret().as_bytes()),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        (header, scheme, secret) == (&same.header, &same.scheme, &same.secret) && alike
-    }
-}
-
-/// In a time that depends on the lengths alone.
-fn is_same(one: &[u8], two: &[u8]) -> bool {
-    let differences = one.iter().zip(two).fold(0, |found, (a, b)| std::hint::black_box(found | (a ^ b)));
-    one.len() == two.len() && differences == 0
+    pub value: Option<LiveSecret>,
 }
 
 /// A directory that a plugin sees.

@@ -3,7 +3,9 @@
 //! [`SettingsArgs`] is what the command line and the environment say; [`Settings`] is what they mean, checked.
 
 mod args;
+mod edit_lock;
 mod grants;
+mod live_secret;
 mod mistakes;
 mod paths;
 mod plugins_file;
@@ -19,7 +21,9 @@ mod upstream_rules;
 pub use args::{
     AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg, WatchArg,
 };
+pub use edit_lock::EditLock;
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
+pub use live_secret::LiveSecret;
 pub use mistakes::{Mistake, Mistakes};
 pub use paths::{check_path_pattern, normal_path};
 pub use plugins_file::{MAX_PLUGINS_FILE_BYTES, PluginsFile, Secrets};

@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::grants::{Grants, Limits};
+use super::grants::{Credential, Grants, Limits};
+use super::live_secret::LiveSecret;
 use super::mistakes::{Mistakes, Places, Wrong};
 use super::policy::Policy;
 use super::secret_place::SecretPlace;
@@ -31,24 +32,28 @@ pub struct PluginsFile {
 }
 
 /// Does reading the file also read the secrets that it names?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Secrets {
+#[derive(Clone, Copy)]
+pub enum Secrets<'f> {
     /// For serving: a secret that cannot be read is a mistake.
     Read,
+    /// The same while this file is in force: a secret that it has from the same place is kept where it cannot be read.
+    ReadAgain(&'f PluginsFile),
+    /// For looking at what serves: one that cannot be read is left out.
+    IfThere,
     /// For looking at the file: whoever looks may be unable to read them, and needs none.
     Named,
 }
 
 impl PluginsFile {
     /// For serving. Errors: the file cannot be read, or holds mistakes, all of which are told.
-    pub fn read(path: &Path) -> Result<PluginsFile, BadSetting> {
+    pub fn read(path: &Path, secrets: Secrets<'_>) -> Result<PluginsFile, BadSetting> {
         let text = read_small_file(path, MAX_PLUGINS_FILE_BYTES)
             .map_err(|e| BadSetting::new(format!("{}: it cannot be read: {e}", path.display())))?;
-        Ok(Self::parse(path, &text, Secrets::Read)?)
+        Ok(Self::parse(path, &text, secrets)?)
     }
 
     /// `path` is for the mistakes' text alone.
-    pub fn parse(path: &Path, text: &str, secrets: Secrets) -> Result<PluginsFile, Mistakes> {
+    pub fn parse(path: &Path, text: &str, secrets: Secrets<'_>) -> Result<PluginsFile, Mistakes> {
         let places = Places::of(path, text)?;
         let (read, mut wrongs) = match toml::from_str::<PluginsFile>(text) {
             Ok(file) => (Some(file), vec![]),
@@ -75,8 +80,34 @@ impl PluginsFile {
         self.plugins.get(plugin).cloned().unwrap_or_default()
     }
 
+    /// Every credential with its plugin and its upstream.
+    pub fn credentials(&self) -> impl Iterator<Item = (&str, &str, &Credential)> {
+        self.plugins.iter().flat_map(|(plugin, grants)| {
+            let upstreams = grants.upstreams.iter();
+            upstreams.filter_map(move |(name, upstream)| Some((&**plugin, &**name, upstream.credential.as_ref()?)))
+        })
+    }
+
+    fn credential(&self, plugin: &str, upstream: &str) -> Option<&Credential> {
+        self.plugins.get(plugin)?.upstreams.get(upstream)?.credential.as_ref()
+    }
+
+    /// This file is in force in place of that one: the upstreams of both keep their secrets, which become those of this file.
+    pub fn take_over(&mut self, before: &PluginsFile) {
+        for (plugin, grants) in &mut self.plugins {
+            for (name, upstream) in &mut grants.upstreams {
+                let Some(credential) = &mut upstream.credential else { continue };
+                let known = before.credential(plugin, name).and_then(|known| known.value.as_ref());
+                if let (Some(known), Some(value)) = (known, &credential.value) {
+                    known.becomes(value.current());
+                    credential.value = Some(known.clone());
+                }
+            }
+        }
+    }
+
     /// Find the secrets, and everything that could not work.
-    fn settle(&mut self, secrets: Secrets) -> Vec<Wrong> {
+    fn settle(&mut self, secrets: Secrets<'_>) -> Vec<Wrong> {
         let mut wrongs: Vec<Wrong> = self.policy.wrongs().into_iter().map(|wrong| wrong.below(&["policy"])).collect();
         for (plugin, grants) in &mut self.plugins {
             if PluginId::parse(plugin).is_none() {
@@ -84,7 +115,7 @@ impl PluginsFile {
                 let remedy = "Use a-z, 0-9 and -, at most 63: the component's file name, underscores as hyphens.";
                 wrongs.push(Wrong::at(&["plugins", plugin], what, remedy));
             }
-            wrongs.extend(grants.settle(secrets).into_iter().map(|wrong| wrong.below(&["plugins", plugin])));
+            wrongs.extend(grants.settle(plugin, secrets).into_iter().map(|wrong| wrong.below(&["plugins", plugin])));
         }
         wrongs
     }
@@ -125,17 +156,22 @@ fn take_out(table: &mut toml::Table, at: &[String]) {
 }
 
 impl Grants {
-    fn settle(&mut self, secrets: Secrets) -> Vec<Wrong> {
+    fn settle(&mut self, plugin: &str, secrets: Secrets<'_>) -> Vec<Wrong> {
         let mut wrongs = vec![];
         for (name, upstream) in &mut self.upstreams {
             wrongs.extend(upstream.wrongs().into_iter().map(|wrong| wrong.below(&["upstreams", name])));
             let Some(credential) = &mut upstream.credential else { continue };
             let found = SecretPlace::parse(&credential.secret).and_then(|place| match secrets {
                 Secrets::Read => place.read().map(Some),
+                Secrets::ReadAgain(before) => place.read().map(Some).or_else(|no| {
+                    let known = before.credential(plugin, name).filter(|known| known.secret == credential.secret);
+                    known.and_then(|known| known.value.as_ref()).map(|value| Some(value.current())).ok_or(no)
+                }),
+                Secrets::IfThere => Ok(place.read().ok()),
                 Secrets::Named => Ok(None),
             });
             match found {
-                Ok(value) => credential.value = value,
+                Ok(value) => credential.value = value.map(LiveSecret::new),
                 Err(no) => {
                     let wrong = Wrong::at(&["credential", "secret"], no.what, no.remedy);
                     wrongs.push(wrong.below(&["upstreams", name]));

@@ -54,6 +54,10 @@ impl<'p> SecretPlace<'p> {
         };
         match value.trim() {
             "" => none("the secret is empty", "Put the secret there."),
+            value if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) => none(
+                "the secret holds a character that no header can carry",
+                "Put the secret there alone, on one line and in ASCII.",
+            ),
             value => Ok(SecretString::from(value)),
         }
     }
@@ -136,6 +140,11 @@ mod tests {
         assert_eq!(read().unwrap().expose_secret(), "hunter2");
         std::fs::write(&file, " \n").unwrap();
         assert_eq!(read().unwrap_err().what, "the secret is empty");
+        for value in ["hunter2\nhunter3", "h\u{fc}nter", "hunter\0"] {
+            std::fs::write(&file, value).unwrap();
+            let no = read().unwrap_err();
+            assert!(no.what.contains("no header can carry") && !format!("{no:?}").contains("hunter2"), "{no:?}");
+        }
         std::fs::write(&file, vec![b'x'; 70_000]).unwrap();
         assert!(read().unwrap_err().what.contains("bytes"));
         // and a pipe is not waited for

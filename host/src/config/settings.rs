@@ -6,7 +6,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::args::{AuthArg, ConfirmArg, CuoArg, OnOff, SettingsArgs, TransportArg};
-use super::plugins_file::PluginsFile;
+use super::plugins_file::{PluginsFile, Secrets};
 
 /// What an instance slot of the sandbox can hold; a plugin's limits stay below.
 pub const MAX_MEMORY_BYTES: usize = 256 << 20;
@@ -98,6 +98,11 @@ impl Settings {
 }
 
 impl SettingsArgs {
+    /// How the grants are read before anything serves.
+    pub fn secrets_at_start(&self) -> Secrets<'static> {
+        if self.secrets_may_be_away { Secrets::IfThere } else { Secrets::Read }
+    }
+
     /// Where the grants are, or would be: the default place need not be there.
     pub fn grants_file(&self) -> Option<PathBuf> {
         let beside = || self.plugins.as_ref().map(|directory| directory.join("plugins.toml"));
@@ -140,7 +145,9 @@ fn plugins(args: &SettingsArgs) -> Result<PluginsFile, BadSetting> {
     match args.grants_file() {
         // One that was named must be there, and whatever else is there under that name must be one: its policy is not
         // passed over because it became a directory or a link to nothing.
-        Some(path) if args.plugins_file.is_some() || path.symlink_metadata().is_ok() => PluginsFile::read(&path),
+        Some(path) if args.plugins_file.is_some() || path.symlink_metadata().is_ok() => {
+            PluginsFile::read(&path, args.secrets_at_start())
+        }
         _ => Ok(PluginsFile::default()),
     }
 }

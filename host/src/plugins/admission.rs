@@ -5,9 +5,11 @@
 
 use std::path::PathBuf;
 
+use super::approvals::Applicant;
+use super::request::BadRequest;
 use super::signatures::{self, Component};
 use super::surface::Surface;
-use super::{Approvals, Blocked, Who};
+use super::{Approvals, Blocked, Request, Who};
 use crate::broker::{Catalog, Checked};
 use crate::config::{Grants, Policy};
 use crate::model::PluginId;
@@ -48,6 +50,10 @@ impl Desk<'_> {
         // The digest's pin and the signature, before anything is compiled.
         let component = Component { id, path: Some(signed), wasm, digest, grants: self.grants };
         signatures::check(self.policy, &component)?;
+        // What it asks for beyond what the version before asked for, and beyond what is granted.
+        let asks = Request::read(wasm).map_err(|why| blocked(bad_request(&why)))?.unwrap_or_default();
+        let applicant = Applicant { id, digest, grants: self.grants, asks: &asks, kept: candidate.kept };
+        self.approvals.consent(self.policy, &applicant)?;
         // Compiled, its imports held against its grants, and asked for what it offers.
         let loading = Plugin::load(self.runtime, candidate.id.clone(), &candidate.wasm, self.grants.clone());
         let plugin = loading.await.map_err(|rejected| blocked(rejected.into()))?;
@@ -59,7 +65,12 @@ impl Desk<'_> {
         if !plugin.declares_tools() {
             says = says.without_annotations();
         }
-        self.approvals.admit(self.policy, id, digest, self.grants, &says)?;
+        self.approvals.admit(self.policy, &applicant, &says)?;
         Ok(checked)
     }
+}
+
+/// What it asks for is not known, so nobody can have agreed to it.
+fn bad_request(why: &BadRequest) -> Blocked {
+    Blocked::refused("bad_request", format!("{why}. Build it again with `plugin build`."))
 }

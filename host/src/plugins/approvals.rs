@@ -1,4 +1,5 @@
-//! What plugins' tools said when an operator agreed to them: kept at the first use, compared with every later version.
+//! What plugins' tools said, and what they asked for, when an operator agreed to them: kept at the first use, compared with
+//! every later version.
 //!
 //! One file, `approved.json`, in a directory of the state directory. Writers lock it and replace it whole; readers need
 //! no lock. A file that cannot be read approves nothing: what was agreed to is not known, so nothing new is trusted.
@@ -9,11 +10,11 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::Blocked;
 use super::lock::{Lock, replace};
 use super::surface::{Surface, shortened};
+use super::{Blocked, Request};
 use crate::config::{Approval, Grants, Policy};
-use crate::model::{Offers, PluginId, Tool};
+use crate::model::{PluginId, Tool};
 
 const FILE: &str = "approved.json";
 
@@ -40,7 +41,12 @@ pub struct Waiting {
     pub digest: String,
     /// RFC 3339.
     pub since: String,
-    pub says: Surface,
+    /// What its tools say, if that is what it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub says: Option<Surface>,
+    /// What it asks for, if it waits because of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<Request>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +61,9 @@ pub struct Approved {
     /// Names of what the approved component offers today.
     #[serde(default)]
     pub offered: Vec<String>,
+    /// What the version asks for that an operator agreed to last, granted or not.
+    #[serde(default, skip_serializing_if = "Request::is_empty")]
+    pub asks: Request,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
     /// The digest of a version that an operator went back to. It served before, so it may again, whatever it says.
@@ -74,6 +83,27 @@ pub enum By {
     Operator,
 }
 
+/// A version that wants to be served.
+pub struct Applicant<'a> {
+    pub id: &'a PluginId,
+    /// SHA-256 of the component, in hex.
+    pub digest: &'a str,
+    pub grants: &'a Grants,
+    pub asks: &'a Request,
+    /// It has served before, and is taken from the history because the file in the directory may not serve.
+    pub kept: bool,
+}
+
+impl Approved {
+    /// What this version asks for that nobody has agreed to: beyond the version before, and not granted.
+    pub fn not_agreed(&self, digest: &str, asks: &Request, grants: &Grants) -> Request {
+        match self.returns.as_deref() == Some(digest) {
+            true => Request::default(),
+            false => asks.beyond(&self.asks).beyond(&Request::of(grants)),
+        }
+    }
+}
+
 #[derive(Default, Serialize, Deserialize)]
 struct File {
     plugins: BTreeMap<String, Approved>,
@@ -90,52 +120,69 @@ impl Approvals {
         self.directory.join(FILE)
     }
 
-    /// May this version be served? Records what is approved by being first or pinned, and what waits.
+    /// Does it ask for more than the version before it, and more than is granted? Records what waits. The first version
+    /// serves with what is granted; so does one that served before.
+    ///
+    /// Errors: `asks_more` (quarantined; the reason holds all that is new), `approvals_unreadable` (refused).
+    pub fn consent(&self, policy: &Policy, applicant: &Applicant<'_>) -> Result<(), Blocked> {
+        let Applicant { id, digest, grants, asks, kept } = *applicant;
+        // A pin says which component this is, and not that it gets by with what is granted: adding an update moves it.
+        if policy.approval == Approval::Off || kept {
+            return Ok(());
+        }
+        let unusable = |why| self.unusable(digest, &why);
+        let known = self.of(id).map_err(unusable)?;
+        let more = known.map(|known| known.not_agreed(digest, asks, grants)).unwrap_or_default();
+        if more.is_empty() {
+            return Ok(());
+        }
+        self.wait(id, digest, None, Some(asks)).map_err(unusable)?;
+        let reason = format!(
+            "it asks for more than the version before, and that is not granted: {}. Grant it with `plugins grant {id} \
+             --as-asked`, or let it serve without with `plugins approve {id}`.",
+            more.summary()
+        );
+        Err(Blocked { digest: Some(digest.to_owned()), ..Blocked::quarantined("asks_more", reason) })
+    }
+
+    /// Do its tools say what was agreed to? Records what is approved by being first or pinned, and what waits.
     ///
     /// Errors: `changed` (quarantined; the reason holds the diff), `approvals_unreadable` (refused).
-    pub fn admit(
-        &self,
-        policy: &Policy,
-        id: &PluginId,
-        digest: &str,
-        grants: &Grants,
-        says: &Surface,
-    ) -> Result<(), Blocked> {
+    pub fn admit(&self, policy: &Policy, applicant: &Applicant<'_>, says: &Surface) -> Result<(), Blocked> {
+        let Applicant { id, digest, grants, asks, kept } = *applicant;
         if policy.approval == Approval::Off {
             return Ok(());
         }
         let pinned = grants.pins(digest) == Some(true);
-        let blocked = |blocked: Blocked| Blocked { digest: Some(digest.to_owned()), ..blocked };
-        let unusable = |why: io::Error| {
-            blocked(Blocked::refused(
-                "approvals_unreadable",
-                format!(
-                    "what was approved is not known: {}: {why}. Restore the file; without it every plugin is approved \
-                     anew, as it is.",
-                    self.path().display()
-                ),
-            ))
-        };
+        let unusable = |why| self.unusable(digest, &why);
         let returns = || Ok(self.of(id)?.and_then(|entry| entry.returns).is_some_and(|known| known == digest));
+        let record = |by| self.record(id, digest, by, says, asks).map_err(unusable);
         let diff = match self.judge(id, says).map_err(unusable)? {
-            Compared::New if pinned => return self.record(id, digest, By::Pin, says).map_err(unusable),
-            Compared::New => return self.record(id, digest, By::FirstUse, says).map_err(unusable),
-            Compared::Same => return self.keep_up(id, digest, says).map_err(unusable),
-            Compared::Changed(_) if pinned => return self.record(id, digest, By::Pin, says).map_err(unusable),
-            Compared::Changed(_) if returns().map_err(unusable)? => {
-                return self.record(id, digest, By::Operator, says).map_err(unusable);
-            }
+            Compared::New if pinned => return record(By::Pin),
+            Compared::New => return record(By::FirstUse),
+            // The version that the file holds may wait; that one is not forgotten.
+            Compared::Same if kept => return Ok(()),
+            Compared::Same => return self.keep_up(id, digest, says, asks).map_err(unusable),
+            Compared::Changed(_) if pinned => return record(By::Pin),
+            Compared::Changed(_) if returns().map_err(unusable)? => return record(By::Operator),
             Compared::Changed(diff) => diff,
         };
-        self.wait(id, digest, says).map_err(unusable)?;
-        Err(blocked(Blocked::quarantined(
-            "changed",
-            format!(
-                "what its tools say has changed since it was approved. Read the change, then approve it with \
-                 `plugins approve {id}`, or put the approved version back.\n{}",
-                shortened(&diff)
-            ),
-        )))
+        self.wait(id, digest, Some(says), None).map_err(unusable)?;
+        let reason = format!(
+            "what its tools say has changed since it was approved. Read the change, then approve it with \
+             `plugins approve {id}`, or put the approved version back.\n{}",
+            shortened(&diff)
+        );
+        Err(Blocked { digest: Some(digest.to_owned()), ..Blocked::quarantined("changed", reason) })
+    }
+
+    fn unusable(&self, digest: &str, why: &io::Error) -> Blocked {
+        let reason = format!(
+            "what was approved is not known: {}: {why}. Restore the file; without it every plugin is approved anew, as it \
+             is.",
+            self.path().display()
+        );
+        Blocked { digest: Some(digest.to_owned()), ..Blocked::refused("approvals_unreadable", reason) }
     }
 
     /// What a version's tools say, against what was approved. A file that cannot be read is a change.
@@ -145,23 +192,21 @@ impl Approvals {
         })
     }
 
-    /// Agree to what this version's tools say.
-    pub fn approve(&self, id: &PluginId, digest: &str, tools: &[Tool]) -> io::Result<()> {
-        self.record(id, digest, By::Operator, &Surface::of_tools(tools))
-    }
-
-    /// The same for all that it offers.
-    pub fn approve_all(&self, id: &PluginId, digest: &str, tools: &[Tool], offers: &Offers) -> io::Result<()> {
-        self.record(id, digest, By::Operator, &Surface::of(tools, offers))
-    }
-
     /// Agree to the version that waits, if it still is the one with this digest. `false`: it is not.
     pub fn approve_waiting(&self, id: &PluginId, digest: &str) -> io::Result<bool> {
         let mut agreed = false;
         self.change(|file| {
             let Some(entry) = file.plugins.get_mut(id.as_str()) else { return };
             let Some(waiting) = entry.waiting.take_if(|waiting| waiting.digest == digest) else { return };
-            *entry = approved(By::Operator, &waiting.digest, &waiting.says, Some(entry));
+            // What its tools say is looked at once it may be asked.
+            match (waiting.says, waiting.asks) {
+                (Some(says), _) => {
+                    let asks = entry.asks.clone();
+                    *entry = approved(By::Operator, &waiting.digest, &says, &asks, Some(entry));
+                }
+                (None, Some(asks)) => entry.asks = asks,
+                (None, None) => {}
+            }
             agreed = true;
         })?;
         Ok(agreed)
@@ -192,37 +237,42 @@ impl Approvals {
         })
     }
 
-    fn record(&self, id: &PluginId, digest: &str, by: By, says: &Surface) -> io::Result<()> {
+    fn record(&self, id: &PluginId, digest: &str, by: By, says: &Surface, asks: &Request) -> io::Result<()> {
         self.change(|file| {
-            let entry = approved(by, digest, says, file.plugins.get(id.as_str()));
+            let entry = approved(by, digest, says, asks, file.plugins.get(id.as_str()));
             file.plugins.insert(id.to_string(), entry);
         })
     }
 
     /// A version that says the same: it is the approved one from now on, with what is new in it.
-    fn keep_up(&self, id: &PluginId, digest: &str, says: &Surface) -> io::Result<()> {
+    fn keep_up(&self, id: &PluginId, digest: &str, says: &Surface, asks: &Request) -> io::Result<()> {
         // The usual start: nothing to write, so nothing is locked.
-        let known = |entry: &Approved| entry.digest == digest && entry.waiting.is_none() && entry.returns.is_none();
+        let is_current = |entry: &Approved| entry.digest == digest && entry.asks == *asks;
+        let known = |entry: &Approved| is_current(entry) && entry.waiting.is_none() && entry.returns.is_none();
         if self.of(id)?.as_ref().is_some_and(known) {
             return Ok(());
         }
         self.change(|file| {
             if let Some(entry) = file.plugins.get(id.as_str()) {
-                let entry = approved(entry.by, digest, says, Some(entry));
+                let entry = approved(entry.by, digest, says, asks, Some(entry));
                 file.plugins.insert(id.to_string(), entry);
             }
         })
     }
 
-    fn wait(&self, id: &PluginId, digest: &str, says: &Surface) -> io::Result<()> {
-        let waits = |entry: &Approved| entry.waiting.as_ref().is_some_and(|waiting| waiting.digest == digest);
+    fn wait(&self, id: &PluginId, digest: &str, says: Option<&Surface>, asks: Option<&Request>) -> io::Result<()> {
+        let same = |waiting: &Waiting| {
+            waiting.digest == digest && (waiting.says.as_ref(), waiting.asks.as_ref()) == (says, asks)
+        };
+        let waits = |entry: &Approved| entry.waiting.as_ref().is_some_and(same);
         if self.of(id)?.as_ref().is_some_and(waits) {
             return Ok(());
         }
         self.change(|file| {
             if let Some(entry) = file.plugins.get_mut(id.as_str()) {
-                let (digest, says) = (digest.to_owned(), says.clone());
-                entry.waiting = Some(Waiting { digest, since: Timestamp::now().to_string(), says });
+                let (says, asks) = (says.cloned(), asks.cloned());
+                let since = Timestamp::now().to_string();
+                entry.waiting = Some(Waiting { digest: digest.to_owned(), since, says, asks });
             }
         })
     }
@@ -244,7 +294,7 @@ impl Approvals {
     }
 }
 
-fn approved(by: By, digest: &str, says: &Surface, before: Option<&Approved>) -> Approved {
+fn approved(by: By, digest: &str, says: &Surface, asks: &Request, before: Option<&Approved>) -> Approved {
     let kept = before.map(|before| &before.says);
     Approved {
         digest: digest.to_owned(),
@@ -252,6 +302,7 @@ fn approved(by: By, digest: &str, says: &Surface, before: Option<&Approved>) -> 
         by,
         offered: says.0.keys().cloned().collect(),
         says: kept.map_or_else(|| says.clone(), |kept| says.clone().with_rest_of(kept)),
+        asks: asks.clone(),
         waiting: None,
         returns: None,
     }
@@ -279,7 +330,18 @@ mod tests {
             Approvals::open(&self.0.path().join("plugins"))
         }
         fn admit(&self, digest: &str, surface: &Surface) -> Result<(), Blocked> {
-            self.approvals().admit(&Policy::default(), &id(), digest, &Grants::default(), surface)
+            self.admit_under(&Policy::default(), &Grants::default(), digest, surface)
+        }
+        fn admit_under(&self, policy: &Policy, grants: &Grants, digest: &str, says: &Surface) -> Result<(), Blocked> {
+            let (id, asks) = (id(), Request::default());
+            self.approvals().admit(policy, &Applicant { id: &id, digest, grants, asks: &asks, kept: false }, says)
+        }
+        /// Both checks, as a host does them.
+        fn asks(&self, digest: &str, asks: &Request, grants: &Grants, kept: bool) -> Result<(), Blocked> {
+            let (policy, id) = (Policy::default(), id());
+            let applicant = Applicant { id: &id, digest, grants, asks, kept };
+            self.approvals().consent(&policy, &applicant)?;
+            self.approvals().admit(&policy, &applicant, &says(&[("t", "Reads.")]))
         }
     }
 
@@ -326,9 +388,9 @@ mod tests {
         bench.admit("a", &says(&[("t", "Reads.")])).unwrap();
         let changed = says(&[("t", "Deletes.")]);
         let off = Policy { approval: Approval::Off, ..Policy::default() };
-        assert_eq!(bench.approvals().admit(&off, &id(), "b", &Grants::default(), &changed), Ok(()));
+        assert_eq!(bench.admit_under(&off, &Grants::default(), "b", &changed), Ok(()));
         let pinned = Grants { digest: Some("sha256:b".into()), ..Grants::default() };
-        assert_eq!(bench.approvals().admit(&Policy::default(), &id(), "b", &pinned, &changed), Ok(()));
+        assert_eq!(bench.admit_under(&Policy::default(), &pinned, "b", &changed), Ok(()));
         assert_eq!(bench.approvals().of(&id()).unwrap().unwrap().by, By::Pin);
     }
 
@@ -350,10 +412,52 @@ mod tests {
                 let approvals = bench.approvals();
                 threads.spawn(move || {
                     let id = PluginId::parse(&format!("plugin-{n}")).unwrap();
-                    approvals.record(&id, "a", By::FirstUse, &says(&[("t", "Reads.")])).unwrap();
+                    let says = says(&[("t", "Reads.")]);
+                    approvals.record(&id, "a", By::FirstUse, &says, &Request::default()).unwrap();
                 });
             }
         });
         assert_eq!(bench.approvals().read().unwrap().plugins.len(), 8);
+    }
+
+    fn cuo() -> Grants {
+        Grants { cuo: true, ..Grants::default() }
+    }
+
+    #[test]
+    fn a_version_that_asks_for_more_waits_until_that_is_granted_or_agreed_to() {
+        // given: the first one serves whatever it asks for
+        let bench = Bench::new();
+        let (nothing, asked) = (Grants::default(), Request::of(&cuo()));
+        let more = Request::of(&Grants { elicit: true, ..cuo() });
+        assert_eq!(bench.asks("a", &asked, &nothing, false), Ok(()));
+        // when
+        let blocked = bench.asks("b", &more, &nothing, false).unwrap_err();
+        // then
+        assert_eq!((blocked.kind, blocked.word), (BlockedKind::Quarantined, "asks_more"));
+        assert!(blocked.reason.contains("not granted: ask the caller's user. Grant it"), "{}", blocked.reason);
+        // and what serves meanwhile does not make it forgotten
+        assert_eq!(bench.asks("a", &asked, &nothing, true), Ok(()));
+        assert!(bench.asks("b", &more, &nothing, false).is_err(), "waiting does not wear off");
+        let granted = Grants { elicit: true, ..Grants::default() };
+        assert_eq!(bench.asks("b", &more, &granted, false), Ok(()), "what is new is granted");
+        assert_eq!(bench.asks("b", &more, &nothing, false), Ok(()), "and it serves with less when that is taken back");
+        // and after one that asks for nothing it waits again, until somebody agrees to exactly that
+        assert_eq!(bench.asks("c", &Request::default(), &nothing, false), Ok(()));
+        bench.asks("b", &more, &nothing, false).unwrap_err();
+        let approvals = bench.approvals();
+        assert!(!approvals.approve_waiting(&id(), "c").unwrap() && approvals.approve_waiting(&id(), "b").unwrap());
+        assert_eq!(bench.asks("b", &more, &nothing, false), Ok(()));
+    }
+
+    #[test]
+    fn a_pin_does_not_agree_to_what_is_asked_for_and_a_way_back_does() {
+        let bench = Bench::new();
+        let more = Request::of(&cuo());
+        bench.asks("a", &Request::default(), &Grants::default(), false).unwrap();
+        let pinned = Grants { digest: Some("sha256:b".into()), ..Grants::default() };
+        assert_eq!(bench.asks("b", &more, &pinned, false).unwrap_err().word, "asks_more");
+        bench.approvals().agree_to_return(&id(), "b").unwrap();
+        assert_eq!(bench.asks("b", &more, &Grants::default(), false), Ok(()));
     }
 }

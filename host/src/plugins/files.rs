@@ -1,6 +1,7 @@
 //! What is in the operator's directory: which files are plugins, whether one changed, and its bytes. Knows nothing of
 //! what a component is.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -61,23 +62,21 @@ pub fn scan(directory: &Path) -> io::Result<Vec<Found>> {
         }
     }
     paths.sort();
-    let mut found: Vec<Found> = vec![];
-    for path in paths {
-        let id = id_of(&path).and_then(|id| {
-            match found.iter().find(|other| other.id.as_ref().is_ok_and(|taken| *taken == id)) {
-                None => Ok(id),
-                Some(other) => {
-                    let (one, two) = (name(&other.path), name(&path));
-                    Err(Blocked::refused(
-                        "bad_name",
-                        format!("{one} and {two} are one plugin, {id}: remove one of them"),
-                    ))
-                }
+    let mut taken: BTreeMap<PluginId, PathBuf> = BTreeMap::new();
+    let found = paths.into_iter().map(|path| {
+        let id = id_of(&path).and_then(|id| match taken.get(&id) {
+            None => {
+                taken.insert(id.clone(), path.clone());
+                Ok(id)
+            }
+            Some(other) => {
+                let (one, two) = (name(other), name(&path));
+                Err(Blocked::refused("bad_name", format!("{one} and {two} are one plugin, {id}: remove one of them")))
             }
         });
-        found.push(Found { path, id });
-    }
-    Ok(found)
+        Found { path, id }
+    });
+    Ok(found.collect())
 }
 
 fn id_of(path: &Path) -> Result<PluginId, Blocked> {

@@ -1,12 +1,14 @@
-//! `plugins.toml` while the bridge runs: read again when it changes; one that is wrong leaves the old one in force.
+//! `plugins.toml` while the bridge runs: read again when it changes; one that is wrong leaves the old one in force. So are
+//! the secrets that it names.
 
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::Who;
 use super::files;
+use super::secrets::{Looked, SecretPlaces, StaleSecret, files_of};
 use crate::config::{BadSetting, Grants, MAX_PLUGINS_FILE_BYTES, PluginsFile, Policy, Secrets, read_small_file};
 
 pub struct GrantsFile {
@@ -22,24 +24,30 @@ pub struct GrantsFile {
     /// Why the file as it is now is not in force.
     fault: Option<String>,
     who: Option<Who>,
+    places: SecretPlaces,
 }
 
 impl GrantsFile {
     /// `file` is what the settings' loader read, for when there is no `path`. The file may have changed since: what is in
     /// force is of the text that later ones are compared with.
-    pub fn open(path: Option<PathBuf>, required: bool, file: PluginsFile) -> Result<GrantsFile, BadSetting> {
+    pub fn open(
+        path: Option<PathBuf>,
+        required: bool,
+        file: PluginsFile,
+        secrets: Secrets<'_>,
+    ) -> Result<GrantsFile, BadSetting> {
         let text = match &path {
             Some(path) => read(path, required).map_err(BadSetting::new)?,
             None => None,
         };
         let file = match (&path, &text) {
-            (Some(path), Some(text)) => PluginsFile::parse(path, text, Secrets::Read)?,
+            (Some(path), Some(text)) => PluginsFile::parse(path, text, secrets)?,
             (Some(_), None) => PluginsFile::default(),
             (None, _) => file,
         };
         let who = path.as_deref().and_then(files::owner);
         let marks = marks(text.as_deref().unwrap_or_default());
-        Ok(GrantsFile { path, required, file, text, marks, fault: None, who })
+        Ok(GrantsFile { path, required, file, text, marks, fault: None, who, places: SecretPlaces::default() })
     }
 
     /// `None` when it is as it was; else whether it is in force.
@@ -54,12 +62,13 @@ impl GrantsFile {
         }
         let file = match &text {
             // What was compared is what is parsed: the file may be another one by now.
-            Some(text) => PluginsFile::parse(&path, text, Secrets::Read),
+            Some(text) => PluginsFile::parse(&path, text, Secrets::ReadAgain(&self.file)),
             None => Ok(PluginsFile::default()),
         };
         match file {
             Err(why) => self.keep(why.to_string()),
-            Ok(file) => {
+            Ok(mut file) => {
+                file.take_over(&self.file);
                 self.file = file;
                 self.marks = marks(text.as_deref().unwrap_or_default());
                 self.text = text;
@@ -77,6 +86,16 @@ impl GrantsFile {
         new.then_some(Err(fault))
     }
 
+    pub fn read_secrets_again(&mut self) -> Looked {
+        self.places.look(&self.file)
+    }
+    pub fn stale_secrets(&self) -> Vec<StaleSecret> {
+        self.places.stale(&self.file)
+    }
+    /// The files that hold secrets.
+    pub fn secret_files(&self) -> BTreeSet<PathBuf> {
+        files_of(&self.file)
+    }
     pub fn of(&self, plugin: &str) -> Grants {
         self.file.grants(plugin)
     }
@@ -125,7 +144,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("plugins.toml");
         std::fs::write(&path, "[plugins.notes]\ncuo = true\n").unwrap();
-        let mut file = GrantsFile::open(Some(path.clone()), false, PluginsFile::read(&path).unwrap()).unwrap();
+        let mut file = GrantsFile::open(Some(path.clone()), false, PluginsFile::default(), Secrets::Read).unwrap();
         assert!(file.read_again().is_none(), "nothing changed");
         // when
         std::fs::write(&path, "[plugins.notes]\ncuo = 7\n").unwrap();
@@ -148,10 +167,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("plugins.toml");
         std::fs::write(&path, "").unwrap();
-        let early = PluginsFile::read(&path).unwrap();
+        let early = PluginsFile::read(&path, Secrets::Read).unwrap();
         std::fs::write(&path, "[plugins.notes]\ncuo = true\n").unwrap();
         // when
-        let mut file = GrantsFile::open(Some(path), false, early).unwrap();
+        let mut file = GrantsFile::open(Some(path), false, early, Secrets::Read).unwrap();
         // then
         assert!(file.read_again().is_none() && file.of("notes").cuo);
     }
@@ -162,7 +181,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("plugins.toml");
         std::fs::write(&path, "[plugins.notes]\ncuo = true\n").unwrap();
-        let mut file = GrantsFile::open(Some(path.clone()), false, PluginsFile::default()).unwrap();
+        let mut file = GrantsFile::open(Some(path.clone()), false, PluginsFile::default(), Secrets::Read).unwrap();
         std::fs::remove_file(&path).unwrap();
         // when: a link to nothing, and a pipe that nobody writes to
         std::os::unix::fs::symlink("gone", &path).unwrap();
@@ -177,20 +196,37 @@ mod tests {
     }
 
     #[test]
-    fn another_secret_is_another_grant() {
+    fn a_lost_secret_does_not_keep_a_change_of_the_file_from_being_in_force() {
+        // given
         let directory = tempfile::tempdir().unwrap();
         let (path, secret) = (directory.path().join("plugins.toml"), directory.path().join("secret"));
-        let place = secret.display();
-        std::fs::write(
-            &path,
-            format!("[plugins.a.upstreams.api]\nurl = \"https://example.com\"\npaths = []\ncredential = {{ secret = \"file:{place}\" }}\n"),
-        )
-        .unwrap();
-        let read = |value: &str| {
-            std::fs::write(&secret, value).unwrap();
-            PluginsFile::read(&path).unwrap().grants("a")
+        let text = |paths: &str, place: &Path| {
+            format!(
+                "[plugins.a.upstreams.api]\nurl = \"https://example.com\"\npaths = [{paths}]\n\
+                 credential = {{ secret = \"file:{}\" }}\n",
+                place.display()
+            )
         };
-        let (one, two, same) = (read("one"), read("two"), read("one"));
-        assert!(one != two && one == same);
+        std::fs::write(&secret, "one").unwrap();
+        std::fs::write(&path, text("\"/v1/*\"", &secret)).unwrap();
+        let mut file = GrantsFile::open(Some(path.clone()), false, PluginsFile::default(), Secrets::Read).unwrap();
+        let before = file.of("a");
+        // when: it is gone, and something is taken back
+        std::fs::remove_file(&secret).unwrap();
+        assert_eq!(file.read_secrets_again().lost.len(), 1);
+        std::fs::write(&path, text("", &secret)).unwrap();
+        // then
+        assert_eq!(file.read_again(), Some(Ok(())));
+        let value = |grants: &Grants| grants.upstreams["api"].credential.as_ref().unwrap().value.clone().unwrap();
+        assert!(file.of("a").upstreams["api"].paths.is_empty());
+        assert!(value(&file.of("a")) == value(&before) && file.stale_secrets().len() == 1);
+        // and a secret that never was there is a mistake
+        std::fs::write(&path, text("", &directory.path().join("other"))).unwrap();
+        assert!(file.read_again().unwrap().unwrap_err().contains("other cannot be read"));
+        // and one from another place takes the first one's, for whoever holds it
+        std::fs::write(directory.path().join("other"), "two").unwrap();
+        assert_eq!(file.read_again(), Some(Ok(())));
+        assert_eq!(value(&before).all().len(), 2);
+        assert!(file.stale_secrets().is_empty());
     }
 }

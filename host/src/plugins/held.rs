@@ -1,6 +1,7 @@
 //! What is known of one plugin of the directory: what serves, what waits, and what has been written down of it.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::runtime::Plugin;
 const LOADED: &str = "plugin.loaded";
 const SWAPPED: &str = "plugin.swapped";
 const REMOVED: &str = "plugin.removed";
-const REFUSED: &str = "plugin.refused";
+pub const REFUSED: &str = "plugin.refused";
 const QUARANTINED: &str = "plugin.quarantined";
 const GRANTS_CHANGED: &str = "plugin.grants_changed";
 
@@ -113,7 +114,8 @@ impl Held {
             tools: tools(plugin),
             kept: self.kept,
         });
-        Standing { id: id.to_string(), built_in: false, serving, blocked: self.blocked.clone() }
+        let blocked = self.blocked.clone();
+        Standing { id: id.to_string(), built_in: false, serving, blocked, stale_secrets: BTreeMap::new() }
     }
 }
 

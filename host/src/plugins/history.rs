@@ -8,11 +8,13 @@
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::lock::{Lock, replace};
 use super::signatures::{MAX_SIGNATURE_BYTES, signature_path};
 use super::{Approvals, Version, files};
 use crate::config::{Settings, read_small_file};
@@ -143,9 +145,7 @@ impl History {
     /// no record names any more are let go.
     pub fn write_down(&self, id: &PluginId, record: &Record) -> io::Result<Option<Written>> {
         private(&self.root)?;
-        let lock =
-            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.root.join("lock"))?;
-        lock.lock()?;
+        let _lock = Lock::take(&self.root)?;
         let before = self.record(id);
         if before.as_ref() == Some(record) {
             return Ok(None);
@@ -153,6 +153,23 @@ impl History {
         let text = serde_json::to_vec(record).expect("a record is JSON");
         self.write(id, &self.place(id).join(&self.record), &text)?;
         Ok(Some(Written { before: before.unwrap_or_default(), forgotten: self.forget_unnamed(id) }))
+    }
+
+    /// Write down which files have names that are no plugin's. Out come those that were not written down before, by this or
+    /// another bridge.
+    pub fn write_down_misnamed(&self, names: &BTreeSet<String>) -> io::Result<Vec<String>> {
+        let path = self.root.join(format!("misnamed-{}", self.record));
+        if names.is_empty() && !path.exists() {
+            return Ok(vec![]);
+        }
+        private(&self.root)?;
+        let _lock = Lock::take(&self.root)?;
+        let before = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let before: BTreeSet<String> = before.unwrap_or_default();
+        if before != *names {
+            replace(&path, &serde_json::to_vec(names).expect("names are JSON"), 0o600)?;
+        }
+        Ok(names.difference(&before).cloned().collect())
     }
 
     fn forget_unnamed(&self, id: &PluginId) -> Vec<String> {

@@ -4,7 +4,7 @@
 //! One look after the other (`set`) compares files and grants with what serves; a candidate passes every check
 //! (`admission`) before anything is put into the catalogue; `watch` says when to look, `history` keeps what served last
 //! and before. What is demanded of every candidate is in `signatures` and `approvals`; `edit` changes the file of grants,
-//! for commands alone. Knows no transport and no wire: who has to hear of a change is told through a callback. Source: design
+//! for commands alone; `request` is what a component says that it asks for. Knows no transport and no wire: who has to hear of a change is told through a callback. Source: design
 //! section 4; docs/decisions/0022-hot-swap.md.
 
 mod admission;
@@ -16,7 +16,11 @@ mod held;
 mod history;
 pub mod interface;
 mod lock;
+mod misnamed;
 pub mod provenance;
+pub mod request;
+mod secrets;
+mod sections;
 mod set;
 pub mod signatures;
 pub mod surface;
@@ -26,9 +30,11 @@ pub use admission::{Candidate, MAX_COMPONENT_BYTES};
 pub use approvals::{Approvals, Compared};
 pub use history::{RolledBack, WayBack, way_back};
 pub use provenance::Provenance;
+pub use request::Request;
 pub use set::{Charge, PluginSet, SetParts};
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use crate::runtime::{Rejected, Why};
 
@@ -42,6 +48,8 @@ pub struct Standing {
     pub serving: Option<Serving>,
     /// What is in the directory and does not serve.
     pub blocked: Option<Blocked>,
+    /// Secrets that are not what is kept in their places now, by upstream, each with what to do.
+    pub stale_secrets: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -74,7 +82,7 @@ pub struct Who {
 }
 
 /// Every word for why a candidate may not serve: docs/operators/hot-swap.md explains them.
-pub const WORDS: [&str; 18] = [
+pub const WORDS: [&str; 20] = [
     "bad_name",
     "unreadable",
     "too_large",
@@ -82,6 +90,8 @@ pub const WORDS: [&str; 18] = [
     "unsigned",
     "bad_signature",
     "unknown_key",
+    "bad_request",
+    "asks_more",
     "not_a_component",
     "not_runnable",
     "wrong_world",
@@ -146,6 +156,31 @@ impl From<Rejected> for Blocked {
             Why::NotGranted { .. } => BlockedKind::Quarantined,
             _ => BlockedKind::Refused,
         };
-        Self::made(kind, rejected.why.word(), rejected.why.to_string())
+        let mut reason = rejected.why.to_string();
+        if let Why::NotGranted { interface, .. } = &rejected.why
+            && let Some(flags) = granting(interface)
+        {
+            let id = &rejected.plugin;
+            reason += &format!(
+                " `cyberos-mcp-bridge plugins grant {id} {flags}` adds it, and `plugins inspect {id}` shows what else it asks for."
+            );
+        }
+        Self::made(kind, rejected.why.word(), reason)
     }
+}
+
+/// What `plugins grant NAME` takes for a component that imports this.
+fn granting(import: &str) -> Option<&'static str> {
+    let interface = import.strip_prefix("cyberos:plugin/")?;
+    Some(match interface.split('@').next()? {
+        "config" => "--set NAME=VALUE",
+        "http-fetch" => "--upstream NAME=https://HOST --path '/PATH/**'",
+        "spawn-cuo" => "--import cuo",
+        "audit-append" => "--import audit-append",
+        "audit-read" => "--import audit-read",
+        "elicit" => "--import elicit",
+        "sample" => "--import sample",
+        "resource-updates" => "--import resource-updates",
+        _ => return None,
+    })
 }

@@ -6,8 +6,13 @@
 use serde::Serialize;
 use wasm_metadata::Producers;
 
+use super::sections::{Kind, sections};
+
 /// Texts from the component are cut to this many characters.
 const MAX_CHARS: usize = 300;
+
+/// Components inside components that are looked into.
+const MAX_DEPTH: usize = 4;
 
 /// What is known of a component's origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,7 +25,8 @@ pub struct Provenance {
     pub licenses: Option<String>,
     pub source: Option<String>,
     pub revision: Option<String>,
-    /// Languages, compilers and tools, such as `language Rust 2021`.
+    /// Languages, compilers and tools, such as `language Rust 2021`: of what the author wrote, not of the adapters and the
+    /// engine around it. No language where that is not said.
     pub producers: Vec<String>,
 }
 
@@ -44,12 +50,11 @@ impl Provenance {
     pub fn of(digest: &str, wasm: &[u8], signature: Signed) -> Provenance {
         let mut found = Provenance { digest: digest.to_owned(), signature, ..Provenance::default() };
         for section in sections(wasm) {
-            match section {
-                Section::Custom(name, data) => found.take(name, data),
-                Section::Module(module) => found.producers(module),
+            if let Kind::Custom(name, data) = section.kind {
+                found.take(name, data);
             }
         }
-        found.producers(wasm);
+        found.producers = producers(wasm, 0);
         found.producers.sort();
         found.producers.dedup();
         found
@@ -66,71 +71,44 @@ impl Provenance {
         };
         *field = std::str::from_utf8(data).ok().map(|text| text.chars().take(MAX_CHARS).collect());
     }
-
-    /// Of the component, or of a module inside it, where compilers sign.
-    fn producers(&mut self, wasm: &[u8]) {
-        let Ok(Some(producers)) = Producers::from_wasm(wasm) else { return };
-        for (field, values) in producers.iter() {
-            for (name, version) in values.iter() {
-                let line = format!("{field} {name} {version}");
-                self.producers.push(line.trim_end().chars().take(MAX_CHARS).collect());
-            }
-        }
-    }
 }
 
-enum Section<'w> {
-    Custom(&'w str, &'w [u8]),
-    Module(&'w [u8]),
-}
-
-/// The outermost sections that matter here. Bytes that are no component have none.
-fn sections(wasm: &[u8]) -> Vec<Section<'_>> {
-    const PREAMBLE_BYTES: usize = 8;
-    const CUSTOM: u8 = 0;
-    const CORE_MODULE: u8 = 1;
-    let mut found = vec![];
-    let Some(mut rest) = wasm.get(PREAMBLE_BYTES..) else { return found };
-    while let Some((id, after)) = rest.split_first() {
-        let Some((body, after)) = sized(after) else { return found };
-        match *id {
-            CUSTOM => found.extend(
-                sized(body).and_then(|(name, data)| Some(Section::Custom(std::str::from_utf8(name).ok()?, data))),
-            ),
-            CORE_MODULE => found.push(Section::Module(body)),
-            _ => {}
-        }
-        rest = after;
+/// What the component says on its outside, where the tools for JavaScript and the like sign; unless it says its language
+/// there, also what its first core module says, where compilers sign. The modules behind the first translate WASI and are
+/// somebody else's, mostly in Rust. One that was put together of components has what they have.
+fn producers(wasm: &[u8], depth: usize) -> Vec<String> {
+    let mut found = signed(wasm);
+    if depth == MAX_DEPTH || found.iter().any(|line| line.starts_with("language ")) {
+        return found;
     }
+    let first = sections(wasm).find_map(|section| match section.kind {
+        Kind::Module(module) => Some(signed(module)),
+        _ => None,
+    });
+    found.extend(first.unwrap_or_else(|| {
+        let inner = sections(wasm).filter_map(|section| match section.kind {
+            Kind::Component(component) => Some(producers(component, depth + 1)),
+            _ => None,
+        });
+        inner.flatten().collect()
+    }));
     found
 }
 
-/// So many bytes as the number in front says (LEB128), and what follows them.
-fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (mut size, mut at) = (0_u64, 0);
-    loop {
-        let byte = *bytes.get(at)?;
-        size |= u64::from(byte & 0x7f) << (7 * at);
-        at += 1;
-        match (byte & 0x80 == 0, at) {
-            (true, _) => break,
-            // Sizes have 32 bits.
-            (false, 5..) => return None,
-            _ => {}
-        }
-    }
-    let body = bytes.get(at..)?;
-    (size <= body.len() as u64).then(|| body.split_at(size as usize))
+/// Of this component or module alone.
+fn signed(wasm: &[u8]) -> Vec<String> {
+    let Ok(Some(producers)) = Producers::from_wasm(wasm) else { return vec![] };
+    let fields = producers.iter().flat_map(|(field, values)| {
+        let line = |(name, version): (&String, &String)| format!("{field} {name} {version}");
+        values.iter().map(line).collect::<Vec<_>>()
+    });
+    fields.map(|line| line.trim_end().chars().take(MAX_CHARS).collect()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn custom(name: &str, data: &[u8]) -> Vec<u8> {
-        let body = [&[name.len() as u8], name.as_bytes(), data].concat();
-        [&[0, body.len() as u8], &body[..]].concat()
-    }
+    use crate::plugins::sections::custom;
 
     #[test]
     fn what_a_component_says_of_itself_is_read_and_cut() {
@@ -148,12 +126,36 @@ mod tests {
         assert_eq!(found.revision, None, "no text");
     }
 
+    const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+    const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    fn says(field: &str, name: &str) -> Vec<u8> {
+        let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+        custom("producers", &[vec![1], text(field), vec![1], text(name), text("1")].concat())
+    }
+
+    /// A module or component of these sections, inside another one.
+    fn inner(id: u8, preamble: &[u8], sections: &[Vec<u8>]) -> Vec<u8> {
+        let body = [preamble, &sections.concat()].concat();
+        [&[id, body.len() as u8], &body[..]].concat()
+    }
+
     #[test]
-    fn sections_that_claim_more_than_there_is_end_the_reading() {
-        for bytes in [&b""[..], b"\0asm", b"\0asm\x0d\0\x01\0\0", b"\0asm\x0d\0\x01\0\0\xff\xff\xff\xff\xff\xff\x01"] {
-            assert_eq!(Provenance::of("d", bytes, Signed::Unsigned).source, None);
-        }
-        assert!(sized(&[0xff, 0xff, 0xff, 0xff, 0x0f]).is_none() && sized(&[2, 1]).is_none());
-        assert_eq!(sized(&[1, 7, 8]), Some((&[7][..], &[8][..])));
+    fn the_language_is_that_of_what_the_author_wrote() {
+        let of = |sections: &[Vec<u8>]| {
+            Provenance::of("d", &[COMPONENT, &sections.concat()].concat(), Signed::Unsigned).producers.join(", ")
+        };
+        let tool = says("processed-by", "wit-component");
+        let adapter = inner(1, MODULE, &[says("language", "Rust")]);
+        let c = inner(1, MODULE, &[says("language", "C11")]);
+        let silent = inner(1, MODULE, &[]);
+        assert_eq!(of(&[c.clone(), adapter.clone(), tool.clone()]), "language C11 1, processed-by wit-component 1");
+        // An engine in C behind a program in JavaScript.
+        assert_eq!(of(&[c.clone(), adapter.clone(), says("language", "JavaScript")]), "language JavaScript 1");
+        assert_eq!(of(&[silent, adapter.clone(), tool.clone()]), "processed-by wit-component 1");
+        assert_eq!(of(&[inner(4, COMPONENT, &[c.clone(), adapter])]), "language C11 1");
+        // and whoever nests them without end is not followed
+        let deep = (0..6).fold(c, |within, _| inner(4, COMPONENT, &[within]));
+        assert_eq!(of(&[deep]), "");
     }
 }

@@ -4,6 +4,9 @@
 //! does so off the executor. Until it takes charge the set writes no history and no audit row: commands and task workers
 //! see what the bridge serves. What a plugin says when it is first seen is kept by whoever sees it.
 
+mod record;
+mod shown;
+
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +21,14 @@ use super::files::{self, Found};
 use super::grants::GrantsFile;
 use super::held::{self, Held, News};
 use super::history::History;
-use super::{Approvals, Blocked, BlockedKind, Serving, Standing, Version, signatures, watch};
+use super::misnamed::Misnamed;
+use super::{Approvals, Blocked, Request, Standing, signatures, watch};
 use crate::broker::{AuditLog, Catalog, Checked, Lists};
 use crate::config::{Grants, Settings, WatchArg};
 use crate::model::PluginId;
 use crate::runtime::{Plugin, Rejected, Runtime};
 use crate::telemetry::Metrics;
+use shown::{Shown, built_in_standing, rejected_standing};
 
 /// What the set is made of.
 pub struct SetParts {
@@ -60,19 +65,10 @@ struct State {
     grants: GrantsFile,
     approvals: Approvals,
     held: BTreeMap<PluginId, Held>,
-    /// Files whose names are no plugin's.
-    misnamed: Vec<Standing>,
+    misnamed: Misnamed,
     /// Why the directory cannot be read now.
     fault: Option<String>,
     charge: Option<Charge>,
-}
-
-/// What is shown to others, who never wait for a look.
-#[derive(Default)]
-struct Shown {
-    standings: Vec<Standing>,
-    grants_fault: Option<String>,
-    directory_fault: Option<String>,
 }
 
 enum Judged {
@@ -87,7 +83,8 @@ impl PluginSet {
     pub async fn open(parts: SetParts, settings: &Settings) -> anyhow::Result<Arc<PluginSet>> {
         let SetParts { runtime, catalog, metrics, built_in } = parts;
         let args = &settings.args;
-        let grants = GrantsFile::open(args.grants_file(), args.plugins_file.is_some(), settings.plugins.clone())?;
+        let required = args.plugins_file.is_some();
+        let grants = GrantsFile::open(args.grants_file(), required, settings.plugins.clone(), args.secrets_at_start())?;
         let (mut plugins, mut standings) = (vec![], vec![]);
         for loaded in built_in {
             match loaded {
@@ -122,7 +119,7 @@ impl PluginSet {
                 grants,
                 approvals: Approvals::open(&settings.state_dir.join("plugins")),
                 held: BTreeMap::new(),
-                misnamed: vec![],
+                misnamed: Misnamed::default(),
                 fault: None,
                 charge: None,
             }),
@@ -152,6 +149,7 @@ impl PluginSet {
         for (id, record) in gone {
             self.write_down_removal(&mut state, &id, Held::remembering(record), &directory).await;
         }
+        self.write_down_misnamed(&mut state).await;
         drop(state);
         if self.watch == WatchArg::Off {
             return false;
@@ -160,41 +158,14 @@ impl PluginSet {
         true
     }
 
-    pub fn standings(&self) -> Vec<Standing> {
-        self.shown.load().standings.clone()
-    }
-
-    /// Why the grants in force are not those of the file.
-    pub fn grants_fault(&self) -> Option<String> {
-        self.shown.load().grants_fault.clone()
-    }
-
-    /// For whoever may know no more than that: `ok`, or `degraded` with a line for each plugin that waits.
-    pub fn health(&self) -> String {
-        let shown = self.shown.load();
-        let mut lines: Vec<String> = vec![];
-        for standing in &shown.standings {
-            if let Some(blocked) = &standing.blocked {
-                // A name that is no id is whatever somebody called a file.
-                let id = PluginId::parse(&standing.id).map_or("(misnamed)".to_owned(), |id| id.to_string());
-                lines.push(format!("plugin {id}: {} {}\n", blocked.kind.as_str(), blocked.word));
-            }
-        }
-        if shown.grants_fault.is_some() {
-            lines.push("grants: refused invalid\n".into());
-        }
-        if shown.directory_fault.is_some() {
-            lines.push("plugins directory: refused unreadable\n".into());
-        }
-        if lines.is_empty() { "ok\n".into() } else { format!("degraded\n{}", lines.concat()) }
-    }
-
     /// Every directory entry that decides what there is to serve.
     pub(super) async fn places(&self) -> watch::Places {
         let state = self.state.lock().await;
         let wasm = state.held.values().map(|held| held.path.as_path());
         let approved = state.approvals.path();
+        let secrets = state.grants.secret_files();
         let files = state.grants.path().into_iter().chain([approved.as_path()]).chain(wasm);
+        let files = files.chain(secrets.iter().map(PathBuf::as_path));
         watch::Places::of(state.directory.as_deref(), files)
     }
 
@@ -203,13 +174,31 @@ impl PluginSet {
     pub(super) async fn look(&self, noticed: Instant) -> bool {
         let mut state = self.state.lock().await;
         let before = self.catalog.lists();
+        let secrets_unfinished = self.read_secrets(&mut state);
         self.read_grants(&mut state);
-        let unfinished = self.look_at_files(&mut state, noticed).await;
+        let unfinished = self.look_at_files(&mut state, noticed).await || secrets_unfinished;
         self.show(&state);
         if let Some(charge) = &state.charge {
             (charge.lists_changed)(&before, &self.catalog.lists());
         }
         unfinished
+    }
+
+    /// True: one is still being written.
+    fn read_secrets(&self, state: &mut State) -> bool {
+        let looked = state.grants.read_secrets_again();
+        for place in looked.changed {
+            tracing::info!("the secret in {place} is another one now; requests from now on have it");
+            self.metrics.secret_reloaded("changed");
+        }
+        for (place, why) in looked.lost {
+            tracing::error!("the secret in {place} stays as it was: {why}");
+            self.metrics.secret_reloaded("unreadable");
+        }
+        for place in looked.found {
+            tracing::info!("the secret in {place} can be read again, and is as it was");
+        }
+        looked.unfinished
     }
 
     fn read_grants(&self, state: &mut State) {
@@ -245,6 +234,7 @@ impl PluginSet {
         };
         state.fault = None;
         self.name_misnamed(state, &found);
+        self.write_down_misnamed(state).await;
         let present: BTreeSet<&PluginId> = found.iter().filter_map(|file| file.id.as_ref().ok()).collect();
         let gone: Vec<PluginId> = state.held.keys().filter(|id| !present.contains(id)).cloned().collect();
         let mut freed = !gone.is_empty();
@@ -322,7 +312,7 @@ impl PluginSet {
         let approvals = files::stamp(&state.approvals.path()).ok();
         let lifted = held.blocked.as_ref().is_some_and(|blocked| match blocked.word {
             "name_taken" => freed,
-            "changed" => held.approvals != approvals,
+            "changed" | "asks_more" => held.approvals != approvals,
             word => signatures::WORDS.contains(&word) && held.signature != signature,
         });
         let again = regranted || lifted;
@@ -398,7 +388,13 @@ impl PluginSet {
         let (wasm, signed) = (history.component(id, &digest)?, history.path_of(id, &digest));
         let who = held.now.as_ref().and_then(|now| now.who.clone());
         let candidate = Candidate { id: id.clone(), path: held.path.clone(), wasm, digest, signed, who, kept: true };
-        match self.admit(state, &candidate, grants).await {
+        let mut grants = grants.clone();
+        // The pin names a version that waits for its operator's yes; until then it keeps nobody else out.
+        let waits = held.blocked.as_ref().is_some_and(|blocked| blocked.word == "asks_more");
+        if waits && held.seen.as_deref().is_some_and(|seen| grants.pins(seen) == Some(true)) {
+            grants.digest = None;
+        }
+        match self.admit(state, &candidate, &grants).await {
             Ok(checked) => {
                 self.take(held, &checked, candidate);
                 Some(checked)
@@ -430,6 +426,15 @@ impl PluginSet {
             (Some(old), false) => News::Good(format!("{digest} serves in place of {}", old.version())),
             (None, false) => News::Good(format!("{digest} serves")),
         });
+        // It never served: whoever let it in may not know what it would like.
+        if held.now.is_none()
+            && let Ok(Some(asks)) = Request::read(&candidate.wasm)
+        {
+            let lacks = asks.beyond(&Request::of(checked.plugin().grants()));
+            if !lacks.is_empty() {
+                held.news.push(News::Odd(format!("it asks for what is not granted: {}", lacks.summary())));
+            }
+        }
         self.metrics.plugin_loaded(candidate.id.as_str());
         held.advance(&candidate.digest, candidate.who);
         held.plugin = Some(checked.plugin().clone());
@@ -472,113 +477,15 @@ impl PluginSet {
     }
 
     fn name_misnamed(&self, state: &mut State, found: &[Found]) {
-        let standing = |file: &Found| {
-            let blocked = file.id.clone().err()?;
-            Some(Standing { id: file.shown(), built_in: false, serving: None, blocked: Some(blocked) })
-        };
-        let misnamed: Vec<Standing> = found.iter().filter_map(standing).collect();
-        for new in &misnamed {
-            let blocked = new.blocked.as_ref().expect("it was refused");
-            if !state.misnamed.iter().any(|old| old.blocked.as_ref() == Some(blocked)) {
-                held::log_blocked(&new.id, blocked);
-                self.metrics.plugin_rejected(blocked.word);
-            }
-        }
-        state.misnamed = misnamed;
-    }
-
-    fn show(&self, state: &State) {
-        let held = state.held.iter().map(|(id, held)| held.standing(id));
-        let standings = self.built_in_standings.iter().cloned().chain(held).chain(state.misnamed.iter().cloned());
-        self.shown.store(Arc::new(Shown {
-            standings: standings.collect(),
-            grants_fault: state.grants.fault().map(str::to_owned),
-            directory_fault: state.fault.clone(),
-        }));
-    }
-
-    /// Into the history and the audit log, if it is not there yet.
-    async fn write_down(&self, state: &mut State, id: &PluginId) {
-        let (Some(history), Some(charge)) = (&state.history, &state.charge) else { return };
-        let held = state.held.get_mut(id).expect("it is held");
-        let record = held.record();
-        if held.recorded.as_ref() == Some(&record) {
-            return;
-        }
-        let in_file = |now: &&Version| !held.kept && held.seen.as_ref() == Some(&now.digest);
-        let kept = record.serving.as_ref().filter(in_file).map(|now| (now.digest.clone(), held.path.clone()));
-        let (history, written_of, written) = (history.clone(), id.clone(), record.clone());
-        let written = blocking(move || {
-            // Before the record names it: what a record names is there.
-            if let Some((digest, path)) = kept
-                && let Err(error) = history.keep_file(&written_of, &digest, &path)
-            {
-                tracing::warn!(plugin = %written_of, %error, "a version could not be kept for a rollback");
-            }
-            history.write_down(&written_of, &written)
-        });
-        let before = match written.await {
-            Ok(None) => None,
-            Ok(Some(written)) => {
-                written.forgotten.iter().for_each(|digest| self.runtime.forget_compiled(digest));
-                Some(written.before)
-            }
-            Err(error) => {
-                tracing::warn!(plugin = %id, %error, "what serves could not be written down");
-                Some(held.recorded.clone().unwrap_or_default())
-            }
-        };
-        held.recorded = Some(record.clone());
-        let Some(before) = before else { return };
-        let kind = held.blocked.as_ref().map(|blocked| blocked.kind);
-        for (kind, body) in held::rows(id, &before, &record, kind, (held.who.as_ref(), state.grants.who())) {
-            charge.audit.note(kind, body).await;
-        }
-    }
-
-    async fn write_down_removal(&self, state: &mut State, id: &PluginId, held: Held, directory: &Path) {
-        let (Some(history), Some(charge)) = (&state.history, &state.charge) else { return };
-        let record = held.record_of_removed();
-        let (history, written_of, written) = (history.clone(), id.clone(), record.clone());
-        let before = match blocking(move || history.write_down(&written_of, &written)).await {
-            Ok(None) => return,
-            Ok(Some(written)) => written.before,
-            Err(error) => {
-                tracing::warn!(plugin = %id, %error, "a removal could not be written down");
-                held.recorded.unwrap_or_default()
-            }
-        };
-        for (kind, body) in held::rows(id, &before, &record, None, (files::owner(directory).as_ref(), None)) {
-            charge.audit.note(kind, body).await;
+        for (name, blocked) in state.misnamed.see(found) {
+            held::log_blocked(&name, &blocked);
+            self.metrics.plugin_rejected(blocked.word);
         }
     }
 }
 
 /// A file that is still being written.
 struct Unfinished;
-
-impl Shown {
-    fn count(&self) -> [(&'static str, u64); 3] {
-        let blocked = |kind| move |s: &&Standing| s.blocked.as_ref().is_some_and(|blocked| blocked.kind == kind);
-        let all = || self.standings.iter();
-        [
-            ("serving", all().filter(|standing| standing.serving.is_some()).count() as u64),
-            ("refused", all().filter(blocked(BlockedKind::Refused)).count() as u64),
-            ("quarantined", all().filter(blocked(BlockedKind::Quarantined)).count() as u64),
-        ]
-    }
-}
-
-fn rejected_standing(rejected: Rejected) -> Standing {
-    let id = rejected.plugin.to_string();
-    Standing { id, built_in: true, serving: None, blocked: Some(rejected.into()) }
-}
-
-fn built_in_standing(plugin: &Plugin) -> Standing {
-    let version = Version { digest: plugin.digest().to_owned(), since: jiff::Timestamp::now().to_string(), who: None };
-    let serving = Serving { version, previous: None, tools: held::tools(plugin), kept: false };
-    Standing { id: plugin.id().to_string(), built_in: true, serving: Some(serving), blocked: None }
-}
 
 /// File systems may take their time.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {

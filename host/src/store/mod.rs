@@ -169,6 +169,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Is there anybody to write to? False on SQLite: its processes belong to one user, and each serves its own clients.
     fn replicas(&self) -> bool;
+    /// Microseconds since 1970 by the one clock that all replicas share. What one reads after another one's reading has
+    /// become known to it is later.
+    async fn shared_clock_us(&self) -> Result<i64>;
     /// Letters from one sender arrive in the order of its calls. Returns when the letter is sent; nobody says whether
     /// its addressee still lives. Without replicas it does nothing.
     async fn send_letter(&self, letter: &Letter) -> Result<()>;

@@ -81,6 +81,7 @@ pub struct Metrics {
     plugins_swapped: Counter<u64>,
     plugins_swap_duration: Histogram<f64>,
     grants_reloaded: Counter<u64>,
+    secrets_reloaded: Counter<u64>,
     plugin_rests: Counter<u64>,
     http_requests: Counter<u64>,
 }
@@ -164,6 +165,11 @@ impl Metrics {
                 SWAP_SECONDS,
             ),
             grants_reloaded: count("cyberos.bridge.plugins.grants.reloaded", "{reload}", "Reloads of plugins.toml."),
+            secrets_reloaded: count(
+                "cyberos.bridge.plugins.secrets.reloaded",
+                "{reload}",
+                "Secrets that were found changed or unreadable while they are used.",
+            ),
             plugin_rests: count(
                 "cyberos.bridge.plugins.rests",
                 "{rest}",
@@ -298,6 +304,10 @@ impl Metrics {
     /// `outcome` is `ok` or `invalid`; grants that are invalid leave the old ones in force.
     pub fn grants_reloaded(&self, outcome: &'static str) {
         self.grants_reloaded.add(1, &[KeyValue::new("outcome", outcome)]);
+    }
+
+    pub fn secret_reloaded(&self, outcome: &'static str) {
+        self.secrets_reloaded.add(1, &[KeyValue::new("outcome", outcome)]);
     }
 
     /// Ask at every scrape how many plugins are in which state. It must answer at once.

@@ -74,16 +74,6 @@ pub fn look(examined: &Examination, bytes: usize, findings: &mut Findings) {
         };
         findings.error(COMPONENT, said(why), fix);
     }
-    for import in &examined.imports {
-        if let Some(grant) = import.grant {
-            let says = format!("It imports {}, which an operator must grant", import.name);
-            findings.note(
-                COMPONENT,
-                says,
-                format!("Ask for `{grant}` in grants.toml, and say in the README what for."),
-            );
-        }
-    }
     let uses = |package: &str| examined.imports.iter().any(|import| import.name.starts_with(package));
     if uses("wasi:filesystem/preopens") {
         findings.note(

@@ -5,12 +5,13 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::super::plugins::as_asked;
 use super::login::LoginArgs;
 use crate::app;
 use crate::author::add::{Added, Request, add, field};
 use crate::author::is_digest;
 use crate::author::source::Source;
-use crate::cli::out::{self, OutputArgs};
+use crate::cli::out::{self, OutputArgs, shell_word};
 use crate::cli::progress::Bar;
 use crate::config::SettingsArgs;
 use crate::model::PluginId;
@@ -82,6 +83,8 @@ pub async fn run(settings: SettingsArgs, arguments: Arguments, output: OutputArg
             "signed": added.signed,
             "before": added.before,
             "imports": added.component.imports,
+            "asks": added.asks.as_ref().ok(),
+            "asks_not_granted": added.lacks,
             "missing_grants": missing,
             "not_offered": added.component.foreign(),
             "next": commands,
@@ -103,7 +106,9 @@ fn page(added: &Added, commands: &[String]) -> String {
         fields.push(("before", before.clone()));
     }
     fields.push(("signature", if added.signed { "beside it; checked when it is loaded" } else { "none" }.to_owned()));
-    let asks: Vec<String> = added.missing.iter().map(|(import, grant)| format!("{import}  needs  {grant}")).collect();
+    let imports = unasked(added).map(|(import, grant)| format!("{import}  needs  {grant}"));
+    let mut asks: Vec<String> = added.lacks.lines().into_iter().chain(imports).collect();
+    asks.extend(added.asks.as_ref().err().map(|why| format!("not known, so it will not be served: {why}")));
     fields.push(("asks for", if asks.is_empty() { "nothing that is not granted".into() } else { asks.join("\n") }));
     let foreign = added.component.foreign();
     if !foreign.is_empty() {
@@ -115,10 +120,19 @@ fn page(added: &Added, commands: &[String]) -> String {
     format!("{}\n\nNothing was granted. Next:\n  {}", out::fields(&fields), commands.join("\n  "))
 }
 
+/// Imports that need a grant and are no part of what it says that it asks for.
+fn unasked(added: &Added) -> impl Iterator<Item = &(String, &'static str)> {
+    let asked = added.asks.as_ref().ok().and_then(Option::as_ref);
+    added.missing.iter().filter(move |(_, grant)| !asked.is_some_and(|asked| asked.asks_for(field(grant))))
+}
+
 fn commands(to: &Path, added: &Added) -> Vec<String> {
     let bridge = format!("{} --plugins {} plugins", app::NAME, shell_word(&to.display().to_string()));
     let mut commands = vec![format!("{bridge} inspect {}", added.name)];
-    for (_, grant) in &added.missing {
+    if !added.lacks.is_empty() {
+        commands.push(as_asked::command(&to.display().to_string(), &added.name, &added.lacks));
+    }
+    for (_, grant) in unasked(added) {
         // What is in capitals only the operator knows.
         let flags = match field(grant) {
             "upstreams" => "--upstream NAME=URL --path PATTERN".to_owned(),
@@ -131,12 +145,4 @@ fn commands(to: &Path, added: &Added) -> Vec<String> {
         }
     }
     commands
-}
-
-fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }

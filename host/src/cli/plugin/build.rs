@@ -31,6 +31,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
                 ("component", path.display().to_string()),
                 ("size", bytes(usize::try_from(built.size).unwrap_or(usize::MAX))),
                 ("sha256", built.digest),
+                ("asks for", if built.asks.is_empty() { "nothing".into() } else { built.asks.lines().join("\n") }),
                 ("test it", format!("{NAME} plugin test{project}")),
                 ("call it", format!("{NAME} --plugins {folder} tools list")),
             ]))?;

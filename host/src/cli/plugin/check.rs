@@ -48,6 +48,7 @@ fn text(report: &Report) -> String {
         fields.push(("sha256", report.sha256.clone()));
         fields.push(("world", report.world.clone().unwrap_or_else(|| "none of cyberos:plugin".into())));
         fields.push(("imports", imports(report)));
+        fields.push(("asks for", asks(report)));
         fields.push(("compiled in", format!("{:.0} ms", report.compile.as_secs_f64() * 1e3)));
         fields.push((
             "described with",
@@ -82,6 +83,14 @@ fn text(report: &Report) -> String {
         _ => format!("A host refuses it. {counts}."),
     });
     parts.join("\n\n")
+}
+
+fn asks(report: &Report) -> String {
+    match &report.asks {
+        None => "it does not say".into(),
+        Some(asks) if asks.is_empty() => "nothing".into(),
+        Some(asks) => asks.lines().join("\n"),
+    }
 }
 
 /// The host's own interfaces one by one; of WASI, which every language runtime imports whole, the packages.

@@ -1,10 +1,10 @@
-//! `plugins approve`: a version whose tools say something else than what was agreed to is shown, and agreed to or not.
+//! `plugins approve`: a version whose tools say something else than what was agreed to, or that asks for more than it was
+//! granted, is shown, and agreed to or not. It grants nothing.
 //!
 //! What is approved is the version that was shown: should another one arrive meanwhile, that one waits again.
 
 use anyhow::{Context, bail};
 use serde_json::json;
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use super::target;
@@ -29,36 +29,42 @@ pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -
         eprintln!("{}: nothing of {id} waits for approval.", crate::app::NAME);
         return Ok(ExitCode::from(out::NO));
     };
-    let diff = known.says.changes_to(&waiting.says).unwrap_or_default();
+    let diff = waiting.says.as_ref().and_then(|says| known.says.changes_to(says)).unwrap_or_default();
+    let grants = target::granted_to(settings, &id)?;
+    let lacks = waiting.asks.as_ref().map(|asks| known.not_agreed(&waiting.digest, asks, &grants)).unwrap_or_default();
     let (before, after) = (&known.digest, &waiting.digest);
     if !output.json {
-        out::text(&out::fields(&[
+        let mut fields = vec![
             ("plugin", id.to_string()),
             ("approved", format!("sha256:{before}, {}", known.at)),
             ("waits", format!("sha256:{after}, {}", waiting.since)),
-        ]))?;
-        out::text(&format!("\n{}\n", out::printable(&diff)))?;
+        ];
+        if !lacks.is_empty() {
+            fields.push((
+                "asks for",
+                format!("{}\n(which is not granted, and is not granted by this)", lacks.lines().join("\n")),
+            ));
+        }
+        out::text(&out::fields(&fields))?;
+        if !diff.is_empty() {
+            out::text(&format!("\n{}\n", out::printable(&diff)))?;
+        }
     }
-    if !arguments.yes && !agrees()? {
+    let question = match waiting.says {
+        Some(_) => "Serve these tools as they are described now?",
+        None => "Serve it with what is granted, and no more?",
+    };
+    if !arguments.yes && !target::agrees(question)? {
         return Ok(ExitCode::from(out::NO));
     }
     if !approvals.approve_waiting(&id, after)? {
         bail!("another version of {id} has come meanwhile. Run the command again to see what it says.");
     }
     match output.json {
-        true => out::json(&json!({ "plugin": id, "approved": after, "instead_of": before, "diff": diff }))?,
+        true => out::json(&json!({
+            "plugin": id, "approved": after, "instead_of": before, "diff": diff, "not_granted": lacks,
+        }))?,
         false => out::text(&format!("{id} is approved as it is now; a bridge that serves takes it over by itself."))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn agrees() -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() {
-        bail!("nobody is there to ask. Read the change above, then run it again with --yes.");
-    }
-    eprint!("Serve these tools as they are described now? [y/N] ");
-    io::stderr().flush()?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -1,8 +1,10 @@
-//! `plugins grant`: from flags to an entry in plugins.toml. The edit is `plugins::edit`'s, what it may say is `config`'s.
+//! `plugins grant`: from flags, or from what the component asks for, to an entry in plugins.toml. The edit is
+//! `plugins::edit`'s, what it may say is `config`'s.
 
 use anyhow::bail;
 use std::process::ExitCode;
 
+use super::as_asked::{self, Answers};
 use super::target;
 use crate::cli::out::OutputArgs;
 use crate::config::{SecretPlace, SettingsArgs};
@@ -13,8 +15,19 @@ pub struct Arguments {
     /// The plugin: its component's file name without `.wasm`.
     name: String,
     /// An HTTP service: the name that the plugin uses, and its address unless it is granted already.
-    #[arg(long, value_name = "NAME[=URL]")]
+    #[arg(long, value_name = "NAME[=URL]", group = "service")]
     upstream: Option<String>,
+    /// All that the component asks for, after showing it. What only you know is named beside it: where the secrets are
+    /// (--secret NAME=PLACE), which directories (--directory), the values of settings (--set, --environment).
+    #[arg(
+        long,
+        group = "service",
+        conflicts_with_all = ["header", "scheme", "writable", "import", "limit", "digest", "any_tool_name"]
+    )]
+    as_asked: bool,
+    /// Do not ask before granting what the component asks for.
+    #[arg(long, short, requires = "as_asked")]
+    yes: bool,
     /// Methods of that service; a new one gets GET alone.
     #[arg(long, value_name = "METHOD", value_delimiter = ',', requires = "upstream")]
     methods: Vec<String>,
@@ -24,9 +37,10 @@ pub struct Arguments {
     /// That service may have a loopback or private address.
     #[arg(long, requires = "upstream")]
     allow_private: bool,
-    /// The credential that the host adds for that service: where it is, never what it is.
-    #[arg(long, value_name = "env:NAME|file:PATH|keyring:NAME", requires = "upstream")]
-    secret: Option<String>,
+    /// The credential that the host adds for that service: where it is, never what it is. With --as-asked: the service's
+    /// name and = before it, once for each service.
+    #[arg(long, value_name = "env:NAME|file:PATH|keyring:NAME", requires = "service")]
+    secret: Vec<String>,
     /// The header that carries it; `authorization` unless given.
     #[arg(long, requires = "secret")]
     header: Option<String>,
@@ -65,17 +79,26 @@ pub struct Arguments {
 pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -> anyhow::Result<ExitCode> {
     let id = target::plugin_id(&arguments.name)?;
     let path = target::grants_path(settings)?;
-    let asked = asked(arguments)?;
-    let before = edit::read(&path)?;
-    let after = edit::grant(&path, &before, &id, &asked)?;
-    target::put(settings, &path, &before, &after, arguments.dry_run, output)?;
-    // The bridge may see what this shell does not: a hint, no refusal.
-    if let Some(place) = &arguments.secret
-        && let Err(no) = SecretPlace::parse(place).and_then(|place| place.read())
-    {
-        eprintln!("note: {}: {}. The bridge will not start until it finds the secret.", place, no.what);
+    if arguments.as_asked {
+        let answers = Answers {
+            secrets: &arguments.secret,
+            directories: &arguments.directory,
+            settings: &arguments.settings,
+            environment: &arguments.environment,
+        };
+        return as_asked::run(settings, &id, &answers, (arguments.yes, arguments.dry_run), output);
     }
+    let asked = asked(arguments)?;
+    target::put(&path, arguments.dry_run, output, |text| edit::grant(&path, text, &id, &asked))?;
+    arguments.secret.iter().for_each(|place| note_missing(place));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The bridge may see what this shell does not: a hint, no refusal.
+pub(super) fn note_missing(place: &str) {
+    if let Err(no) = SecretPlace::parse(place).and_then(|place| place.read()) {
+        eprintln!("note: {place}: {}. The bridge will not start until it finds the secret.", no.what);
+    }
 }
 
 fn asked(arguments: &Arguments) -> anyhow::Result<Grant> {
@@ -88,10 +111,14 @@ fn asked(arguments: &Arguments) -> anyhow::Result<Grant> {
             methods: arguments.methods.clone(),
             paths: arguments.path.clone(),
             allow_private: arguments.allow_private,
-            credential: arguments.secret.clone().map(|secret| (secret, parts.0, parts.1)),
+            credential: arguments.secret.first().cloned().map(|secret| (secret, parts.0, parts.1)),
+            limits: vec![],
         }
     });
-    if let Some(place) = &arguments.secret
+    if arguments.secret.len() > 1 {
+        bail!("--secret: an upstream has one.");
+    }
+    if let Some(place) = arguments.secret.first()
         && let Err(no) = SecretPlace::parse(place)
     {
         bail!("--secret: {}. {}", no.what, no.remedy);
@@ -114,6 +141,9 @@ fn asked(arguments: &Arguments) -> anyhow::Result<Grant> {
     }
     Ok(asked)
 }
+
+/// Name and value.
+pub(super) type Pair = (String, String);
 
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {

@@ -8,11 +8,12 @@ use std::process::ExitCode;
 use super::target::{self, Target};
 use crate::cli::out::{self, OutputArgs};
 use crate::cli::tools::label;
+use crate::config::Approval;
 use crate::config::SettingsArgs;
 use crate::plugins::approvals::Approved;
 use crate::plugins::interface::{Interface, Verdict};
 use crate::plugins::provenance::Signed;
-use crate::plugins::{Blocked, Provenance, signatures};
+use crate::plugins::{Blocked, Provenance, Request, signatures};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -30,6 +31,8 @@ struct Label {
     /// What the policy makes of it.
     admitted: Result<Provenance, Blocked>,
     approved: Option<Approved>,
+    /// `None`: it does not say. The error is a clause.
+    asks: Result<Option<Request>, String>,
 }
 
 pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -> anyhow::Result<ExitCode> {
@@ -49,7 +52,8 @@ pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -
     let approvals = target::approvals(settings)?;
     let approved =
         approvals.of(&target.id).with_context(|| format!("{} cannot be read", approvals.path().display()))?;
-    let label = Label { target, digest, interface, admitted, approved };
+    let asks = Request::read(&target.wasm).map_err(|why| why.to_string());
+    let label = Label { target, digest, interface, admitted, approved, asks };
     match output.json {
         true => out::json(&label.json())?,
         false => out::text(&label.text())?,
@@ -64,7 +68,31 @@ impl Label {
             let judged = interface.judged(&self.target.grants);
             judged.iter().all(|(_, verdict)| matches!(verdict, Verdict::Always | Verdict::Granted))
         };
-        self.admitted.is_ok() && self.interface.as_ref().is_ok_and(loads)
+        let known = self.asks.is_ok() && self.not_agreed().is_empty();
+        self.admitted.is_ok() && known && self.interface.as_ref().is_ok_and(loads)
+    }
+
+    /// What it asks for and does not get.
+    fn lacks(&self) -> Request {
+        let asks = self.asks.as_ref().ok().and_then(Option::as_ref);
+        asks.map(|asks| asks.beyond(&Request::of(&self.target.grants))).unwrap_or_default()
+    }
+
+    /// What of that it waits for.
+    fn not_agreed(&self) -> Request {
+        let (Some(known), Ok(Some(asks))) = (&self.approved, &self.asks) else { return Request::default() };
+        match self.target.policy.approval {
+            Approval::Off => Request::default(),
+            _ => known.not_agreed(&self.digest, asks, &self.target.grants),
+        }
+    }
+
+    fn asks(&self) -> String {
+        match &self.asks {
+            Err(_) => "not known; see below".into(),
+            Ok(None) => "it does not say".into(),
+            Ok(Some(asks)) => or(asks.lines().join("\n"), "nothing"),
+        }
     }
 
     /// What it says of itself is shown also when it is refused: that is when one looks.
@@ -97,6 +125,11 @@ impl Label {
         fields.extend(says.into_iter().filter_map(|(name, said)| Some((name, said?))));
         fields.push(("built with", or(claims.producers.join("\n"), "not said")));
         fields.push(("imports", self.imports()));
+        fields.push(("asks for", self.asks()));
+        let lacks = self.lacks();
+        if !lacks.is_empty() {
+            fields.push(("NOT GRANTED", lacks.lines().join("\n")));
+        }
         fields.extend(label::granted(&target.grants));
         fields.push(("tools", self.tools()));
         let refused = self.refusals();
@@ -151,6 +184,15 @@ impl Label {
     fn refusals(&self) -> Vec<String> {
         let id = &self.target.id;
         let mut refused: Vec<String> = self.admitted.as_ref().err().map(|why| why.reason.clone()).into_iter().collect();
+        refused.extend(self.asks.as_ref().err().cloned());
+        let more = self.not_agreed();
+        if !more.is_empty() {
+            refused.push(format!(
+                "it asks for more than the version before, and that is not granted: {}. See `plugins grant {id} \
+                 --as-asked`, or `plugins approve {id}`",
+                more.summary()
+            ));
+        }
         match &self.interface {
             Err(why) => refused.push(why.clone()),
             Ok(interface) => {
@@ -169,8 +211,8 @@ impl Label {
                 }
             }
         }
-        if self.approved.as_ref().and_then(|known| known.waiting.as_ref()).is_some_and(|one| one.digest == self.digest)
-        {
+        let waiting = self.approved.as_ref().and_then(|known| known.waiting.as_ref());
+        if waiting.is_some_and(|one| one.digest == self.digest && one.says.is_some()) {
             refused.push(format!("what its tools say has changed: see `plugins approve {id}`"));
         }
         refused
@@ -195,6 +237,8 @@ impl Label {
             "origin": self.target.grants.source,
             "provenance": self.claims(),
             "imports": imports.ok(),
+            "asks": self.asks.as_ref().ok(),
+            "asks_not_granted": self.lacks(),
             "offers": tools,
         });
         let granted = label::granted_json(&self.target.grants);

@@ -8,7 +8,9 @@ use crate::cli::session;
 use crate::config::SettingsArgs;
 use crate::plugins::{Standing, Who};
 
-pub async fn run(settings: SettingsArgs, output: OutputArgs) -> anyhow::Result<ExitCode> {
+pub async fn run(mut settings: SettingsArgs, output: OutputArgs) -> anyhow::Result<ExitCode> {
+    // Whoever looks for what is wrong is not kept from it by a secret that is away.
+    settings.secrets_may_be_away = true;
     let bridge = session::bridge(settings).await?;
     let standings = bridge.plugins.standings();
     if output.json {
@@ -36,6 +38,9 @@ pub async fn run(settings: SettingsArgs, output: OutputArgs) -> anyhow::Result<E
                     "\n{}{digest} is {kind} ({word}): {}",
                     standing.id, blocked.reason
                 )))?;
+            }
+            for (upstream, why) in &standing.stale_secrets {
+                out::text(&out::printable(&format!("\n{}, upstream {upstream}: {why}", standing.id)))?;
             }
         }
     }
@@ -65,6 +70,7 @@ fn summary(standing: &Standing) -> Value {
         "since": serving.map(|s| &s.version.since),
         "who": serving.and_then(|s| s.version.who.as_ref()),
         "blocked": standing.blocked,
+        "stale_secrets": standing.stale_secrets,
     })
 }
 

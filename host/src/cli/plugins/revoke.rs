@@ -81,8 +81,6 @@ pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -
             "revoke what? Name an --upstream, a --directory, an --import, a setting (--set), a --limit, or --everything."
         );
     }
-    let before = edit::read(&path)?;
-    let after = edit::revoke(&path, &before, &id, &asked)?;
-    target::put(settings, &path, &before, &after, arguments.dry_run, output)?;
+    target::put(&path, arguments.dry_run, output, |text| edit::revoke(&path, text, &id, &asked))?;
     Ok(ExitCode::SUCCESS)
 }

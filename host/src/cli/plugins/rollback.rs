@@ -29,13 +29,14 @@ pub fn run(settings: SettingsArgs, arguments: &Arguments, output: OutputArgs) ->
     let pin = match settings.args.grants_file() {
         Some(path) => {
             let before = edit::read(&path)?;
-            edit::move_pin(&path, &before, way.id(), way.to())?.map(|after| (path, before, after))
+            edit::move_pin(&path, &before, way.id(), way.to())?.map(|_| path)
         }
         None => None,
     };
+    let (id, to) = (way.id().clone(), way.to().to_owned());
     let done = way.take()?;
-    if let Some((path, before, after)) = &pin {
-        edit::write(path, &settings.state_dir.join("plugins"), before, after)?;
+    if let Some(path) = &pin {
+        edit::change(path, |text| Ok(edit::move_pin(path, text, &id, &to)?.unwrap_or_else(|| text.to_owned())))?;
     }
     if output.json {
         out::json(&Shown { done: &done, pin_moved: pin.is_some() })?;
@@ -46,7 +47,7 @@ pub fn run(settings: SettingsArgs, arguments: &Arguments, output: OutputArgs) ->
         "plugin {}: version {to} is back in {file}; a running bridge serves it within a second",
         done.id
     ))?;
-    if let Some((path, ..)) = &pin {
+    if let Some(path) = &pin {
         out::text(&format!("its pin in {} names this version now", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)

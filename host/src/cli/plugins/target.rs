@@ -3,13 +3,15 @@
 
 use anyhow::{Context, anyhow, bail};
 use similar::TextDiff;
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use crate::app;
 use crate::cli::out;
 use crate::config::{self, Grants, PluginsFile, Policy, Secrets, SettingsArgs};
 use crate::model::PluginId;
-use crate::plugins::{Approvals, edit, files};
+use crate::plugins::edit::{self, EditError};
+use crate::plugins::{Approvals, files};
 use crate::runtime::Embedded;
 
 /// A component that was found, and what would be held against it.
@@ -78,12 +80,16 @@ fn grants(settings: &SettingsArgs) -> anyhow::Result<PluginsFile> {
     }
 }
 
+pub fn granted_to(settings: &SettingsArgs, id: &PluginId) -> anyhow::Result<Grants> {
+    Ok(grants(settings)?.grants(id.as_str()))
+}
+
 /// The file that `grant` and `revoke` change.
 pub fn grants_path(settings: &SettingsArgs) -> anyhow::Result<PathBuf> {
     settings.grants_file().context("which plugins.toml? Name it with --plugins-file, or its directory with --plugins")
 }
 
-/// Where approvals are kept, and writers take turns.
+/// Where approvals are kept.
 pub fn plugins_state(settings: &SettingsArgs) -> anyhow::Result<PathBuf> {
     Ok(config::state_dir(settings)?.join("plugins"))
 }
@@ -92,20 +98,28 @@ pub fn approvals(settings: &SettingsArgs) -> anyhow::Result<Approvals> {
     Ok(Approvals::open(&plugins_state(settings)?))
 }
 
+/// A person says yes, or there is nobody to ask.
+pub fn agrees(question: &str) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        bail!("nobody is there to ask. Read what is shown above, then run it again with --yes.");
+    }
+    eprint!("{question} [y/N] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
 /// Show how the file changes, and change it unless this is a rehearsal.
 pub fn put(
-    settings: &SettingsArgs,
     path: &Path,
-    before: &str,
-    after: &str,
     dry_run: bool,
     output: out::OutputArgs,
+    edit: impl FnOnce(&str) -> Result<String, EditError>,
 ) -> anyhow::Result<()> {
+    let edit::Changed { before, after } = if dry_run { edit::rehearse(path, edit)? } else { edit::change(path, edit)? };
     let name = path.display().to_string();
-    let diff = TextDiff::from_lines(before, after).unified_diff().header(&name, &name).to_string();
-    if !dry_run && before != after {
-        edit::write(path, &plugins_state(settings)?, before, after)?;
-    }
+    let diff = TextDiff::from_lines(&before, &after).unified_diff().header(&name, &name).to_string();
     if output.json {
         let changed = before != after;
         return out::json(

@@ -75,7 +75,7 @@ impl Clients {
     pub fn hear(&self, peer: &Peer) {
         if let Some(sink) = &peer.sink {
             let (caller, session) = (peer.caller.clone(), peer.session.clone());
-            self.listeners.add(peer.key.clone(), Listener { caller, session, sink: sink.clone() });
+            self.listeners.add(peer.key.clone(), Listener { caller, session, sink: sink.clone(), since: None });
         }
     }
 

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::asking::{Belongs, Outcome};
+use super::listeners::Since;
 use super::streams::{Reader, Sink, Stream, StreamKind};
 use super::{Clients, Session, is_of};
 use crate::auth::Caller;
@@ -59,9 +60,11 @@ enum Word {
     Session {
         id: Uuid,
     },
-    /// This client listens at my place now.
+    /// This client listens at my place, since then by the clock that we share; or nowhere at all.
     Listening {
         key: String,
+        #[serde(default)]
+        at_us: Option<i64>,
     },
     /// Read me this stream of yours.
     Follow {
@@ -120,7 +123,7 @@ impl Word {
             Word::Answer { key, .. }
             | Word::Cancel { key, .. }
             | Word::Tell { key, .. }
-            | Word::Listening { key }
+            | Word::Listening { key, .. }
             | Word::Follow { key, .. } => Some(key),
             Word::Updated { .. }
             | Word::Session { .. }
@@ -176,7 +179,10 @@ impl Clients {
             }
             Word::Updated { uri } => self.tell_subscribers(letter.tenant, &uri),
             Word::Session { id } => self.sessions.refresh(letter.tenant, id).await,
-            Word::Listening { key } => self.listeners.remove(&key),
+            Word::Listening { key, at_us } => {
+                let since = at_us.map(|at_us| Since { at_us, replica: letter.from.clone() });
+                self.listeners.moved(&key, since.as_ref());
+            }
             Word::Follow { follower, stream, after, key } => {
                 self.be_followed(letter.from.clone(), letter.tenant, follower, &stream, after, &key).await;
             }
@@ -299,7 +305,7 @@ impl Clients {
         self.sessions.end(session).await?;
         self.listeners.remove(key);
         self.session_changed(tenant, session).await;
-        self.write(None, tenant, &Word::Listening { key: key.to_owned() }).await;
+        self.write(None, tenant, &Word::Listening { key: key.to_owned(), at_us: None }).await;
         Ok(())
     }
 
@@ -311,14 +317,19 @@ impl Clients {
 
     /// A new stream for what belongs to no request; it takes the place of the client's older one, wherever that is.
     pub async fn listen(&self, caller: &Caller, session: &Session, key: &Arc<str>) -> Reader {
+        let at_us = match self.store.replicas() {
+            true => self.store.shared_clock_us().await.ok(),
+            false => None,
+        };
+        let since = at_us.map(|at_us| Since { at_us, replica: self.replica.to_string() });
         let stream = self.streams.open(key.clone(), StreamKind::Listening);
         // Before the client learns of it: what is told from now on must find it.
         stream.id();
         let reader = stream.read_from(0);
-        let listener =
-            super::Listener { caller: caller.clone(), session: session.clone(), sink: stream as Arc<dyn Sink> };
+        let (caller_of, session, sink) = (caller.clone(), session.clone(), stream as Arc<dyn Sink>);
+        let listener = super::Listener { caller: caller_of, session, sink, since };
         self.listeners.add(key.clone(), listener);
-        self.write(None, caller.tenant(), &Word::Listening { key: key.to_string() }).await;
+        self.write(None, caller.tenant(), &Word::Listening { key: key.to_string(), at_us }).await;
         reader
     }
 

@@ -251,6 +251,9 @@ impl Store for PostgresStore {
     fn replicas(&self) -> bool {
         true
     }
+    async fn shared_clock_us(&self) -> Result<i64> {
+        sqlx::query_scalar("SELECT plugin_host.now_us()").fetch_one(&self.pool).await.map_err(unavailable)
+    }
     async fn send_letter(&self, letter: &Letter) -> Result<()> {
         letters::send(self, letter).await
     }

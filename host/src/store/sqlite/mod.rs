@@ -211,6 +211,9 @@ impl Store for SqliteStore {
     fn replicas(&self) -> bool {
         false
     }
+    async fn shared_clock_us(&self) -> Result<i64> {
+        Ok(Timestamp::now().as_microsecond())
+    }
     async fn send_letter(&self, letter: &Letter) -> Result<()> {
         letters::check(letter).map(|_| ())
     }

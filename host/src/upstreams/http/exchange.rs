@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::clients::{Clients, Kind, failure};
@@ -12,7 +12,7 @@ use super::path::Target;
 use super::redact::Redaction;
 use super::resolve::check;
 use super::{FetchError, FetchRequest, FetchResponse, headers};
-use crate::config::{Credential, UpstreamGrant};
+use crate::config::{Credential, LiveSecret, UpstreamGrant};
 
 const MAX_REDIRECTS: usize = 5;
 
@@ -24,7 +24,8 @@ pub(super) struct Exchange<'g> {
     target: Target,
     headers: HeaderMap,
     body: Bytes,
-    redaction: Redaction,
+    /// Of the credential: what is sent, and what it is by now.
+    secret: Option<(SecretString, LiveSecret)>,
 }
 
 impl<'g> Exchange<'g> {
@@ -55,20 +56,23 @@ impl<'g> Exchange<'g> {
         if let Ok(traceparent) = HeaderValue::try_from(request.traceparent) {
             headers.insert("traceparent", traceparent);
         }
-        let mut redaction = Redaction::none();
+        let mut secret = None;
         if let Some(credential) = credential {
-            let (name, value) = credential_header(credential).map_err(unusable)?;
+            // Without the secret nothing is sent: an answer to a stranger is not what the operator granted.
+            let live = credential.value.clone().ok_or_else(|| unusable("its credential was not read".into()))?;
+            let sent = live.current();
+            let (name, value) = credential_header(credential, &sent).map_err(unusable)?;
             headers.insert(name, value);
-            redaction = credential.value.as_ref().map_or_else(Redaction::none, Redaction::of);
+            secret = Some((sent, live));
         }
-        Ok(Exchange { grant, origin, method, target, headers, body: request.body.into(), redaction })
+        Ok(Exchange { grant, origin, method, target, headers, body: request.body.into(), secret })
     }
 
     /// Errors that hold text of the exchange hold no secret.
     pub(super) async fn run(self, clients: &Clients) -> Result<FetchResponse, FetchError> {
-        let redaction = self.redaction.clone();
+        let secret = self.secret.clone();
         self.follow(clients).await.map_err(|error| match error {
-            FetchError::Unreachable(why) => FetchError::Unreachable(redaction.text(why.into_bytes())),
+            FetchError::Unreachable(why) => FetchError::Unreachable(redaction(&secret).text(why.into_bytes())),
             other => other,
         })
     }
@@ -130,8 +134,8 @@ impl<'g> Exchange<'g> {
             gone.iter().for_each(|name| drop(headers.remove(name)));
             body.clear();
         }
-        let redaction = self.redaction.clone();
-        Ok(Some(Exchange { grant: self.grant, origin: self.origin.clone(), method, target, headers, body, redaction }))
+        let secret = self.secret.clone();
+        Ok(Some(Exchange { grant: self.grant, origin: self.origin.clone(), method, target, headers, body, secret }))
     }
 
     async fn receive(self, mut response: reqwest::Response) -> Result<FetchResponse, FetchError> {
@@ -139,7 +143,7 @@ impl<'g> Exchange<'g> {
         let received = headers::for_plugin(response.headers())?;
         // We asked for no encoding. One that cannot be looked into could hide the credential.
         let encoded = response.headers().get_all(header::CONTENT_ENCODING).iter().any(|value| value != "identity");
-        if encoded && !self.redaction.is_none() {
+        if encoded && self.secret.is_some() {
             return Err(FetchError::Unreachable("the answer is compressed, which was not asked for".into()));
         }
         // The announced length spares the transfer; the running count is what binds.
@@ -155,21 +159,28 @@ impl<'g> Exchange<'g> {
             }
             body.extend_from_slice(&chunk);
         }
-        let (body, changed) = self.redaction.apply(body);
+        // Made now that the answer is here: the secret may have become another one meanwhile, which the upstream knows.
+        let redaction = redaction(&self.secret);
+        let (body, changed) = redaction.apply(body);
         let headers = received
             .into_iter()
             // It would be the length of what was there before.
             .filter(|(name, _)| !(changed && name == header::CONTENT_LENGTH.as_str()))
-            .map(|(name, value)| (self.redaction.text(name.into_bytes()), self.redaction.text(value)))
+            .map(|(name, value)| (redaction.text(name.into_bytes()), redaction.text(value)))
             .collect();
         Ok(FetchResponse { status, headers, body })
     }
 }
 
+/// Of what was sent, what is in force by now, and what was before.
+fn redaction(secret: &Option<(SecretString, LiveSecret)>) -> Redaction {
+    let Some((sent, live)) = secret else { return Redaction::none() };
+    let others = live.all().into_iter().filter(|value| value.expose_secret() != sent.expose_secret());
+    others.fold(Redaction::of(sent), |redaction, value| redaction.and(Redaction::of(&value)))
+}
+
 /// The header with the secret. Marked sensitive: it prints as such, and HTTP/2 keeps it out of compression tables.
-fn credential_header(credential: &Credential) -> Result<(HeaderName, HeaderValue), String> {
-    // Without the secret nothing is sent: an answer to a stranger is not what the operator granted.
-    let Some(secret) = &credential.value else { return Err("its credential was not read".into()) };
+fn credential_header(credential: &Credential, secret: &SecretString) -> Result<(HeaderName, HeaderValue), String> {
     let name = HeaderName::from_bytes(credential.header.as_bytes()).map_err(|why| why.to_string())?;
     let secret = secret.expose_secret();
     let text = match &credential.scheme {

@@ -15,7 +15,6 @@ const BLOT: &[u8] = b"***";
 const MIN_BYTES: usize = 4;
 
 /// The spellings to blot out, longest first. Not `Debug`: it holds the secret.
-#[derive(Clone)]
 pub(super) struct Redaction(Vec<Vec<u8>>);
 
 impl Redaction {
@@ -57,13 +56,15 @@ impl Redaction {
             spellings.push(pair);
         }
         spellings.retain(|spelling| spelling.len() >= MIN_BYTES);
-        spellings.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        spellings.dedup();
-        Redaction(spellings)
+        Redaction(spellings).and(Redaction::none())
     }
 
-    pub(super) fn is_none(&self) -> bool {
-        self.0.is_empty()
+    /// Both blotted out.
+    pub(super) fn and(mut self, other: Redaction) -> Self {
+        self.0.extend(other.0);
+        self.0.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        self.0.dedup();
+        self
     }
 
     /// The text without the secret; bytes that are not UTF-8 are replaced.
@@ -183,6 +184,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn of_two_secrets_one_of_which_begins_like_the_other_nothing_is_left() {
+        let both = Redaction::of(&"canary".into()).and(Redaction::of(&"canary-2".into()));
+        assert_eq!(both.text(b"canary-2 canary canary-3".to_vec()), "*** *** ***-3");
     }
 
     #[test]

@@ -7,7 +7,6 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get, post};
 use futures::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode, Uri};
-use secrecy::SecretString;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::config::Credential;
+use crate::config::{Credential, LiveSecret};
 
 const CANARY: &str = "canary-4f1c9e";
 
@@ -103,7 +102,7 @@ fn with_secret(mut grant: UpstreamGrant) -> UpstreamGrant {
         header: "authorization".into(),
         scheme: Some("Bearer".into()),
         secret: "env:UNUSED".into(),
-        value: Some(SecretString::from(CANARY)),
+        value: Some(LiveSecret::new(CANARY.into())),
     });
     grant
 }
@@ -401,6 +400,30 @@ async fn a_dead_or_babbling_upstream_is_unreachable() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn an_answer_is_free_of_the_secrets_before_and_after_the_one_that_was_sent() {
+    // given: an upstream that takes its time, and repeats what it was asked for
+    let slow = Router::new().fallback(async |uri: Uri, headers: HeaderMap| {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        format!("{} {:?}", uri.query().unwrap_or_default(), headers.get("authorization"))
+    });
+    let grant = with_secret(grant(format!("http://{}", serve(slow).await)));
+    let live = grant.credential.as_ref().unwrap().value.clone().unwrap();
+    live.becomes("canary-of-today".into());
+    // when: it changes once more while the answer is on its way
+    let (http, path) = (HttpUpstreams::new(), format!("/v1/x?{CANARY}.canary-of-today.canary-to-come"));
+    let (answer, ()) = tokio::join!(http.fetch(&grant, ask("GET", &path)), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(live.becomes("canary-to-come".into()));
+    });
+    // then
+    let text = String::from_utf8(answer.unwrap().body).unwrap();
+    assert_eq!(text, "***.***.*** Some(\"Bearer ***\")");
+    // and the next request has the new one
+    let answer = http.fetch(&grant, ask("GET", "/v1/x")).await.unwrap();
+    assert!(!String::from_utf8(answer.body).unwrap().contains("canary"));
 }
 
 #[tokio::test]
