@@ -52,6 +52,11 @@ fn event_ids() {
 }
 
 #[test]
+fn plugin_requests() {
+    replay("plugin_requests");
+}
+
+#[test]
 fn every_target_is_replayed() {
     let source = include_str!("fuzzed.rs");
     let replayed: BTreeSet<_> = source.lines().filter_map(|line| line.trim().strip_prefix("replay(\"")).collect();

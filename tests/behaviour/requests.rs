@@ -237,7 +237,7 @@ async fn a_request_that_nobody_can_read_is_refused_and_harms_no_terminal() {
         (asking(&plain, &fake), "the name of a setting"),
         (asking(&plain, &json!({ "config": ["\u{202e}stinu"] })), "the name of a setting"),
         (asking(&plain, &json!({ "upstreams": { "a": upstream("https://\u{430}pi.example.com") } })), "one spelling"),
-        (twice, "it has 2 sections"),
+        (twice, "has 2 sections"),
         (saying(&plain, "what?"), "cannot be used"),
         (saying(&plain, "{\"version\":9,\"asks\":{}}"), "version 9"),
         (saying(&plain, &format!("{{\"version\":1,\"asks\":{{}}}}{}", " ".repeat(70_000))), "65536"),

@@ -3,6 +3,7 @@
 //! that was ever found.
 
 mod entry;
+mod plugin_requests;
 mod requests;
 
 use serde_json::Value;
@@ -108,6 +109,7 @@ pub const TARGETS: &[Target] = &[
     requests::TARGET,
     entry::SESSION_IDS,
     entry::EVENT_IDS,
+    plugin_requests::TARGET,
 ];
 
 pub fn target(name: &str) -> &'static Target {

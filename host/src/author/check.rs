@@ -20,7 +20,7 @@ use super::case::Case;
 use crate::broker::Catalog;
 use crate::model::{PluginId, TaskSupport};
 use crate::plugins::Request;
-use crate::runtime::{Examination, Why};
+use crate::runtime::Examination;
 
 pub use first_call::FirstCall;
 
@@ -191,7 +191,7 @@ fn host_has_the_last_word(examined: &Examination, findings: &mut Findings) {
 }
 
 /// As a sentence of its own.
-fn said(why: &Why) -> String {
+fn said(why: &impl std::fmt::Display) -> String {
     let text = why.to_string();
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())

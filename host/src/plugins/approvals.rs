@@ -97,7 +97,9 @@ pub struct Applicant<'a> {
 impl Approved {
     /// What this version asks for that nobody has agreed to: beyond the version before, and not granted.
     pub fn not_agreed(&self, digest: &str, asks: &Request, grants: &Grants) -> Request {
-        match self.returns.as_deref() == Some(digest) {
+        // Also what was let in by a host that kept no requests.
+        let was_let_in = self.digest == digest || self.returns.as_deref() == Some(digest);
+        match was_let_in {
             true => Request::default(),
             false => asks.beyond(&self.asks).beyond(&Request::of(grants)),
         }
@@ -448,6 +450,17 @@ mod tests {
         let approvals = bench.approvals();
         assert!(!approvals.approve_waiting(&id(), "c").unwrap() && approvals.approve_waiting(&id(), "b").unwrap());
         assert_eq!(bench.asks("b", &more, &nothing, false), Ok(()));
+    }
+
+    #[test]
+    fn a_version_that_was_let_in_before_requests_were_kept_goes_on() {
+        // given: a record without a request
+        let bench = Bench::new();
+        bench.admit("a", &says(&[("t", "Reads.")])).unwrap();
+        // then
+        assert_eq!(bench.asks("a", &Request::of(&cuo()), &Grants::default(), false), Ok(()));
+        let more = Request::of(&Grants { elicit: true, ..cuo() });
+        assert_eq!(bench.asks("b", &more, &Grants::default(), false).unwrap_err().word, "asks_more");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the component says that it asks for, beside what it imports: a request for what it cannot use, and a use of what it
 //! does not ask for.
 
-use super::{COMPONENT, Findings};
+use super::{COMPONENT, Findings, said};
 use crate::author::add::field;
 use crate::plugins::Request;
 use crate::plugins::request::BadRequest;
@@ -24,7 +24,7 @@ const USES: [(&str, &[&str]); 10] = [
 pub fn look(asks: &Result<Option<Request>, BadRequest>, imports: &[Import], findings: &mut Findings) {
     let asks = match asks {
         Ok(asks) => asks.as_ref(),
-        Err(why) => return findings.error(COMPONENT, why.to_string(), "Build it again with `plugin build`."),
+        Err(why) => return findings.error(COMPONENT, said(why), "Build it again with `plugin build`."),
     };
     for import in imports {
         let Some(grant) = import.grant else { continue };

@@ -199,8 +199,9 @@ impl Label {
                 for (name, verdict) in interface.judged(&self.target.grants) {
                     match verdict {
                         Verdict::Missing => {
+                            let how = if self.lacks().is_empty() { "--help" } else { "--as-asked" };
                             refused.push(format!(
-                                "it imports {name}, which is not granted: see `plugins grant {id} --help`"
+                                "it imports {name}, which is not granted: see `plugins grant {id} {how}`"
                             ));
                         }
                         Verdict::NotOffered => {

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use crate::broker::Entry;
 use crate::cli::out;
 use crate::config::{Grants, Limits, UpstreamGrant};
+use crate::plugins::Request;
+use crate::plugins::edit::Import;
 
 pub fn text(entry: &Entry) -> String {
     let plugin = &entry.plugin;
@@ -41,12 +43,6 @@ pub fn asked(grants: &Grants) -> Vec<String> {
     lines.extend(services(grants).into_iter().map(str::to_owned));
     lines.extend(grants.environment.keys().map(|name| format!("the environment variable {name}")));
     lines.extend(grants.config.keys().map(|name| format!("the setting {name}")));
-    lines.extend(
-        [("ask the caller's user", grants.elicit), ("ask the caller's model", grants.sample)]
-            .into_iter()
-            .filter(|(_, granted)| *granted)
-            .map(|(what, _)| what.to_owned()),
-    );
     lines
 }
 
@@ -130,15 +126,7 @@ fn files(grants: &Grants) -> Vec<String> {
 }
 
 fn services(grants: &Grants) -> Vec<&'static str> {
-    let all = [
-        ("CUO supervisor", grants.cuo),
-        ("read the caller's audit log", grants.audit_read),
-        ("append to the caller's audit log", grants.audit_append),
-        ("ask the caller's user", grants.elicit),
-        ("ask the caller's model", grants.sample),
-        ("say of any resource that it changed", grants.resource_updates),
-    ];
-    all.into_iter().filter(|(_, granted)| *granted).map(|(name, _)| name).collect()
+    Request::of(grants).imports.into_iter().map(Import::words).collect()
 }
 
 fn limits(limits: &Limits) -> String {
