@@ -33,6 +33,7 @@ mod http;
 mod isolation;
 mod limits;
 mod neighbours;
+mod net_http;
 mod oauth_metadata;
 mod offers;
 mod outages;
