@@ -2,6 +2,7 @@
 //! packages that import more, and WASI's first interface, which their libraries speak, is translated to the second by an
 //! adapter.
 
+use anyhow::Context as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use wasi_preview1_component_adapter_provider as adapter;
@@ -40,7 +41,7 @@ fn encode(mut module: Vec<u8>, project: &Path) -> anyhow::Result<Vec<u8>> {
     embed_component_metadata(&mut module, &contract, world, StringEncoding::UTF8)?;
     for file in PACKAGES.map(|file| project.join(file)).iter().filter(|file| file.is_file()) {
         let mut more = Resolve::default();
-        let package = more.push_file(file)?;
+        let package = more.push_file(file).with_context(|| file.display().to_string())?;
         let world = more.select_world(&[package], None)?;
         embed_component_metadata(&mut module, &more, world, StringEncoding::UTF8)?;
     }
