@@ -74,7 +74,7 @@ impl From<Output> for Ran {
 }
 
 /// The first block of this kind after the heading.
-fn block(page: &str, heading: &str, kind: &str) -> String {
+pub fn block(page: &str, heading: &str, kind: &str) -> String {
     let (_, rest) = page.split_once(heading).unwrap_or_else(|| panic!("the page has no {heading:?}"));
     let (_, rest) = rest.split_once(&format!("```{kind}\n")).unwrap_or_else(|| panic!("no {kind} after {heading:?}"));
     rest.split_once("```").expect("the block ends").0.to_owned()
@@ -124,7 +124,8 @@ fn the_page_for_python_is_true() {
     the_page_is_true("python.md", &[]);
 }
 
-/// And Go's heap and the WASI adapter, which share a memory, keep out of each other's way.
+/// And Go's heap and the WASI adapter, which share a memory, keep out of each other's way, and what only `wasihttp` needs is
+/// not there.
 #[test]
 fn the_page_for_go_is_true_and_the_heap_may_grow() {
     the_page_is_true("go.md", &["Go"]);
@@ -154,6 +155,9 @@ fn the_page_for_go_is_true_and_the_heap_may_grow() {
     // when
     let built = author.bridge(&["plugin", "build", &project.display().to_string()]);
     assert_eq!(built.status, 0, "{}", built.err);
+    let component = fs::read(project.join("build/demo-greet.wasm")).unwrap();
+    let imports = |interface: &str| component.windows(interface.len()).any(|part| part == interface.as_bytes());
+    assert!(imports("wasi:cli/") && !imports("wasi:http/"));
     let served = project.join("build").display().to_string();
     let ran = author.bridge(&["--plugins", &served, "tools", "call", "cyberos.demo.greet", r#"{"name":"Ada"}"#]);
     // then
@@ -224,7 +228,7 @@ fn the_service_is_asked(lang: &str, page: &str, kind: &str, source: &str, change
 }
 
 /// The text with everything between two places taken out, and this there instead.
-fn instead(text: &str, from: &str, to: &str, new: &str) -> String {
+pub fn instead(text: &str, from: &str, to: &str, new: &str) -> String {
     let (before, rest) = text.split_once(from).unwrap_or_else(|| panic!("there is no {from:?}"));
     let (_, after) = rest.split_once(to).unwrap_or_else(|| panic!("there is no {to:?}"));
     format!("{before}{new}\n{to}{after}")
@@ -239,11 +243,14 @@ fn the_page_for_c_shows_how_to_ask_a_service() {
 
 #[test]
 fn the_page_for_go_shows_how_to_ask_a_service() {
-    the_service_is_asked("go", "go.md", "go", "tool.go", |source, shown| {
-        let (_, rest) = source.split_once("import \"plugin.local/demo-greet/cyberos\"").unwrap();
-        let (imports, function) = shown.split_at(shown.find("func greet").unwrap());
-        format!("package main\n\n{imports}{}", instead(rest, "func greet", "func init()", function))
-    });
+    the_service_is_asked("go", "go.md", "go", "tool.go", greets_in_go);
+}
+
+/// `tool.go` with the imports and the function that a page shows.
+pub fn greets_in_go(source: &str, shown: &str) -> String {
+    let (_, rest) = source.split_once("import \"plugin.local/demo-greet/cyberos\"").unwrap();
+    let (imports, function) = shown.split_at(shown.find("func greet").unwrap());
+    format!("package main\n\n{imports}{}", instead(rest, "func greet", "func init()", function))
 }
 
 #[test]

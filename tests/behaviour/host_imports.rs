@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use bridge_tests::caller::Caller;
 use bridge_tests::{Bridge, Setup, on_both_transports};
 use serde_json::{Value, json};
@@ -45,6 +45,10 @@ impl Upstream {
                     headers.map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap())).collect();
                 ([("x-echo", all.replace('\n', " ")), ("set-cookie", "session=1".into())], all).into_response()
             }
+            "/v1/mirror" => {
+                (AppendHeaders([("x-twice", "one"), ("x-twice", "two")]), request.into_body()).into_response()
+            }
+            "/v1/megabyte" => Body::from("x".repeat(1 << 20)).into_response(),
             "/v1/large" => Body::from("x".repeat(2000)).into_response(),
             "/v1/slow" => {
                 tokio::time::sleep(Duration::from_secs(20)).await;

@@ -35,6 +35,7 @@ mod http;
 mod isolation;
 mod limits;
 mod neighbours;
+mod net_http;
 mod oauth_metadata;
 mod offers;
 mod outages;

@@ -53,7 +53,8 @@ impl Language {
         match self {
             Language::Rust => ".cyberos/",
             Language::Js | Language::Python => "cyberos/`, `wit/deps/",
-            Language::Go | Language::C => "cyberos/`, `wit/",
+            Language::Go => "cyberos/`, `wasihttp/`, `internal/`, `wit/",
+            Language::C => "cyberos/`, `wit/",
         }
     }
 
@@ -68,7 +69,7 @@ impl Language {
             Language::Rust => "call `http_fetch::fetch` of the SDK",
             Language::Js => "take `http-fetch` into `wit/plugin.wit`, import it in `tool.js`",
             Language::Python => "take `http-fetch` into `wit/plugin.wit`, import it in `tool.py`",
-            Language::Go => "call `cyberos.Fetch`",
+            Language::Go => "call `cyberos.Fetch`, or give net/http the transport of `wasihttp`,",
             Language::C => "call `cyberos_plugin_http_fetch_fetch`",
         }
     }

@@ -1,10 +1,11 @@
 package cyberos
 
 import (
-	"encoding/binary"
 	"fmt"
 	"runtime"
 	"unsafe"
+
+	"plugin.local/{{ name }}/internal/abi"
 )
 
 // What the host offers. A function that is not called is not imported. Context, Report and Log are always granted; Setting
@@ -25,23 +26,19 @@ const (
 )
 
 //go:wasmimport cyberos:plugin/log@1.0.0 write
-func logWrite(level uint32, text unsafe.Pointer, length uint32)
+func logWrite(level uint32, message string)
 
 // Log writes to the operator's log. Never log secrets or personal data.
 func Log(level Level, message string) {
-	text, length := start(message)
-	logWrite(uint32(level), text, length)
-	runtime.KeepAlive(message)
+	logWrite(uint32(level), message)
 }
 
 //go:wasmimport cyberos:plugin/progress@1.0.0 report
-func progressReport(progress float64, hasTotal uint32, total float64, hasMessage uint32, text unsafe.Pointer, length uint32)
+func progressReport(progress float64, hasTotal bool, total float64, hasMessage bool, message string)
 
 // Report tells the caller how far the call is. A total of 0 is unknown.
 func Report(progress, total float64, message string) {
-	text, length := start(message)
-	progressReport(progress, flag(total > 0), total, flag(message != ""), text, length)
-	runtime.KeepAlive(message)
+	progressReport(progress, total > 0, total, message != "", message)
 }
 
 // Call says who calls, and how long the call may take.
@@ -57,31 +54,29 @@ func contextGet(into unsafe.Pointer)
 
 // Context of this call.
 func Context() Call {
-	into, bytes := block(48)
-	contextGet(into)
-	r := record(bytes)
-	call := Call{Tenant: r.textAt(0), Subject: r.textAt(8), TraceID: r.textAt(16)}
-	call.RemainingMS = binary.LittleEndian.Uint64(r[24:])
+	r := abi.Room(48)
+	given := abi.Receive(func() { contextGet(r.Start()) })
+	call := Call{Tenant: r.Text(0), Subject: r.Text(8), TraceID: r.Text(16), RemainingMS: r.Long(24)}
 	if r[32] == 1 {
-		call.TaskID = r.textAt(36)
+		call.TaskID = r.Text(36)
 	}
+	runtime.KeepAlive(given)
 	return call
 }
 
 //go:wasmimport cyberos:plugin/config@1.0.0 get
-func configGet(name unsafe.Pointer, length uint32, into unsafe.Pointer)
+func configGet(name string, into unsafe.Pointer)
 
 // Setting is a value that the operator gave this plugin.
 func Setting(name string) (string, bool) {
-	text, length := start(name)
-	into, bytes := block(12)
-	configGet(text, length, into)
-	runtime.KeepAlive(name)
-	r := record(bytes)
+	r := abi.Room(12)
+	given := abi.Receive(func() { configGet(name, r.Start()) })
 	if r[0] == 0 {
 		return "", false
 	}
-	return r.textAt(4), true
+	value := r.Text(4)
+	runtime.KeepAlive(given)
+	return value, true
 }
 
 // Header of a request or a response.
@@ -103,9 +98,8 @@ type Response struct {
 }
 
 //go:wasmimport cyberos:plugin/http-fetch@1.0.0 fetch
-func fetch(upstream unsafe.Pointer, upstreamLength uint32, method unsafe.Pointer, methodLength uint32,
-	path unsafe.Pointer, pathLength uint32, headers unsafe.Pointer, headerCount uint32,
-	hasBody uint32, body unsafe.Pointer, bodyLength uint32, timeoutMS uint32, into unsafe.Pointer)
+func fetch(upstream, method, path string, headers unsafe.Pointer, headerCount uint32,
+	hasBody bool, body unsafe.Pointer, bodyLength uint32, timeoutMS uint32, into unsafe.Pointer)
 
 // Fetch asks an upstream that is named in the grants. The host adds the credential.
 func Fetch(request Request) (Response, error) {
@@ -115,46 +109,37 @@ func Fetch(request Request) (Response, error) {
 	if request.TimeoutMS == 0 {
 		request.TimeoutMS = 10_000
 	}
-	upstream, upstreamLength := start(request.Upstream)
-	method, methodLength := start(request.Method)
-	path, pathLength := start(request.Path)
-	headers, fields := block(uint32(len(request.Headers) * 16))
+	headers := abi.Keep(uint32(len(request.Headers) * 16))
 	for n, header := range request.Headers {
-		r := record(fields[n*16:])
-		r.text(0, header.Name)
-		r.text(8, header.Value)
+		r := headers[n*16:]
+		r.PutText(0, header.Name)
+		r.PutText(8, header.Value)
 	}
-	into, bytes := block(24)
-	fetch(upstream, upstreamLength, method, methodLength, path, pathLength, headers, uint32(len(request.Headers)),
-		flag(request.Body != nil), unsafe.Pointer(unsafe.SliceData(request.Body)), uint32(len(request.Body)),
-		request.TimeoutMS, into)
-	runtime.KeepAlive(request)
-	r := record(bytes)
+	r := abi.Room(24)
+	given := abi.Receive(func() {
+		fetch(request.Upstream, request.Method, request.Path, headers.Start(), uint32(len(request.Headers)),
+			request.Body != nil, unsafe.Pointer(unsafe.SliceData(request.Body)), uint32(len(request.Body)),
+			request.TimeoutMS, r.Start())
+	})
+	defer runtime.KeepAlive(given)
 	if r[0] == 1 {
 		return Response{}, fetchError(r)
 	}
-	response := Response{Status: binary.LittleEndian.Uint16(r[4:]), Body: r.bytesAt(16)}
-	list := record(view(unsafe.Pointer(uintptr(r.word(8))), r.word(12)*16))
+	response := Response{Status: r.Half(4), Body: r.List(16, 1)}
+	list := r.List(8, 16)
 	for at := 0; at < len(list); at += 16 {
-		response.Headers = append(response.Headers, Header{list.textAt(at), list.textAt(at + 8)})
+		response.Headers = append(response.Headers, Header{list.Text(at), list.Text(at + 8)})
 	}
 	return response, nil
 }
 
-func fetchError(r record) error {
+func fetchError(r abi.Record) error {
 	switch r[4] {
 	case 0:
-		return fmt.Errorf("not granted: %s", r.textAt(8))
+		return fmt.Errorf("not granted: %s", r.Text(8))
 	case 1:
-		return fmt.Errorf("invalid request: %s", r.textAt(8))
+		return fmt.Errorf("invalid request: %s", r.Text(8))
 	}
 	return fmt.Errorf("the upstream cannot be asked: %s",
 		[]string{"its address is refused", "timeout", "the response is too large", "unreachable"}[r[4]-2])
-}
-
-func flag(value bool) uint32 {
-	if value {
-		return 1
-	}
-	return 0
 }

@@ -4,6 +4,8 @@ package cyberos
 import (
 	"encoding/json"
 	"fmt"
+
+	"plugin.local/{{ name }}/internal/abi"
 )
 
 // Annotations say what a tool may do. All six are always given.
@@ -95,7 +97,10 @@ func Typed[A, R any](call func(A) (R, error)) func([]byte) (Result, error) {
 var tools []Tool
 
 // Serve offers tools. Call it from an init function.
-func Serve(more ...Tool) { tools = append(tools, more...) }
+func Serve(more ...Tool) {
+	tools = append(tools, more...)
+	abi.Rest()
+}
 
 func call(name string, arguments []byte) (Result, error) {
 	for _, tool := range tools {
