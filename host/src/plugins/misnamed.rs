@@ -54,7 +54,7 @@ impl Misnamed {
     }
 
     /// The names to be written down, when they are others than were written down last.
-    pub fn to_write(&mut self) -> Option<BTreeSet<String>> {
+    pub fn take_unwritten(&mut self) -> Option<BTreeSet<String>> {
         let names: BTreeSet<String> = self.files.keys().cloned().collect();
         if self.written.as_ref() == Some(&names) {
             return None;
@@ -102,17 +102,17 @@ mod tests {
         let mut misnamed = Misnamed::default();
         // when
         let new = misnamed.see(&found(directory.path()));
-        let names: Vec<String> = misnamed.to_write().unwrap().into_iter().collect();
+        let names: Vec<String> = misnamed.take_unwritten().unwrap().into_iter().collect();
         // then
         assert_eq!((new.len(), names.as_slice()), (2, &["Big Name.wasm".to_owned(), "a_b.wasm".to_owned()][..]));
         let rows = misnamed.rows(&names);
         assert_eq!((rows[1].1["file"].as_str(), rows[1].1["reason"].as_str()), (Some("a_b.wasm"), Some("bad_name")));
         assert!(rows[1].1["who"]["uid"].is_number());
-        assert!(misnamed.see(&found(directory.path())).is_empty() && misnamed.to_write().is_none());
+        assert!(misnamed.see(&found(directory.path())).is_empty() && misnamed.take_unwritten().is_none());
         // and one that is gone and comes back is new again
         std::fs::remove_file(directory.path().join("a-b.wasm")).unwrap();
         assert!(misnamed.see(&found(directory.path())).is_empty());
-        assert_eq!(misnamed.to_write().unwrap().len(), 1);
+        assert_eq!(misnamed.take_unwritten().unwrap().len(), 1);
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
         misnamed.see(&found);
         // then: by far less than the twelve million comparisons of each with each
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-        let names: Vec<String> = misnamed.to_write().unwrap().into_iter().collect();
+        let names: Vec<String> = misnamed.take_unwritten().unwrap().into_iter().collect();
         let rows = misnamed.rows(&names);
         assert_eq!((rows.len(), &rows[MOST_ROWS].1["more_files"]), (MOST_ROWS + 1, &json!(4_900)));
     }

@@ -67,7 +67,7 @@ impl PluginSet {
 
     pub(super) async fn write_down_misnamed(&self, state: &mut State) {
         let (Some(history), Some(charge)) = (&state.history, &state.charge) else { return };
-        let Some(names) = state.misnamed.to_write() else { return };
+        let Some(names) = state.misnamed.take_unwritten() else { return };
         let history = history.clone();
         let new = match blocking(move || history.write_down_misnamed(&names).map_err(|error| (error, names))).await {
             Ok(new) => new,
