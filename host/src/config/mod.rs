@@ -21,7 +21,7 @@ mod upstream_rules;
 pub use args::{
     AuthArg, ConfirmArg, CuoArg, LogFormatArg, PagemapScanArg, SettingsArgs, ToolNamesArg, TransportArg, WatchArg,
 };
-pub use edit_lock::EditLock;
+pub use edit_lock::{EditLock, lock_soon};
 pub use grants::{Credential, DirectoryGrant, Grants, Limits, UpstreamGrant};
 pub use live_secret::LiveSecret;
 pub use mistakes::{Mistake, Mistakes};
@@ -30,7 +30,9 @@ pub use plugins_file::{MAX_PLUGINS_FILE_BYTES, PluginsFile, Secrets};
 pub use policy::{Approval, Policy, Signatures, public_key};
 pub use rate_limits::{BucketRate, Rate, RateSetting, WindowRate};
 pub use secret_place::{NoSecret, SecretPlace};
-pub use settings::{BadSetting, Settings, StoreSettings, read_environment, state_dir};
+pub use settings::{
+    BadSetting, MAX_MEMORY_BYTES, MAX_TABLE_ELEMENTS, Settings, StoreSettings, read_environment, state_dir,
+};
 pub use small_file::read_small_file;
 pub use toolchains::Toolchains;
 pub use upstream_rules::{is_host_header, parse_method};

@@ -92,13 +92,22 @@ impl PluginsFile {
         self.plugins.get(plugin)?.upstreams.get(upstream)?.credential.as_ref()
     }
 
-    /// This file is in force in place of that one: the upstreams of both keep their secrets, which become those of this file.
+    /// This file is in force in place of that one. Calls under way go on with what they were granted, so a new value reaches
+    /// them only where it goes to the same service, and in the same way; elsewhere they keep the old one to their end.
     pub fn take_over(&mut self, before: &PluginsFile) {
         for (plugin, grants) in &mut self.plugins {
             for (name, upstream) in &mut grants.upstreams {
-                let Some(credential) = &mut upstream.credential else { continue };
-                let known = before.credential(plugin, name).and_then(|known| known.value.as_ref());
-                if let (Some(known), Some(value)) = (known, &credential.value) {
+                let Some(known) = before.plugins.get(plugin).and_then(|grants| grants.upstreams.get(name)) else {
+                    continue;
+                };
+                if known.url != upstream.url {
+                    continue;
+                }
+                let (Some(credential), Some(known)) = (&mut upstream.credential, &known.credential) else { continue };
+                if (&known.header, &known.scheme) != (&credential.header, &credential.scheme) {
+                    continue;
+                }
+                if let (Some(known), Some(value)) = (&known.value, &credential.value) {
                     known.becomes(value.current());
                     credential.value = Some(known.clone());
                 }
@@ -243,6 +252,7 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use secrecy::ExposeSecret;
 
     fn read(text: &str) -> Result<PluginsFile, Mistakes> {
         PluginsFile::parse(Path::new("plugins.toml"), text, Secrets::Read)
@@ -255,6 +265,35 @@ mod tests {
         assert!(grants.upstreams.is_empty() && !grants.cuo && !grants.audit_append && grants.directories.is_empty());
         assert!(!grants.elicit && !grants.sample && !grants.resource_updates);
         assert!(file.policy.keys.is_empty());
+    }
+
+    #[test]
+    fn a_new_secret_reaches_calls_under_way_at_the_same_service_alone() {
+        // given
+        let home = tempfile::tempdir().unwrap();
+        let (old_key, new_key) = (home.path().join("old"), home.path().join("new"));
+        std::fs::write(&old_key, "old").unwrap();
+        std::fs::write(&new_key, "new").unwrap();
+        let file = |url: &str, key: &Path, more: &str| {
+            let credential = format!("{{ secret = \"file:{}\"{more} }}", key.display());
+            let grant =
+                format!("[plugins.w.upstreams.api]\nurl = \"{url}\"\npaths = [\"/x\"]\ncredential = {credential}\n");
+            read(&grant).unwrap()
+        };
+        let held = |file: &PluginsFile| file.credential("w", "api").unwrap().value.clone().unwrap().current();
+        for (url, more, expected) in [
+            ("https://a.example", "", "new"),
+            ("https://b.example", "", "old"),
+            ("https://a.example", ", header = \"x-key\"", "old"),
+        ] {
+            let before = file("https://a.example", &old_key, "");
+            let mut after = file(url, &new_key, more);
+            // when
+            after.take_over(&before);
+            // then
+            assert_eq!(held(&before).expose_secret(), expected, "{url}{more}");
+            assert_eq!(held(&after).expose_secret(), "new");
+        }
     }
 
     #[test]

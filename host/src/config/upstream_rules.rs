@@ -115,7 +115,8 @@ impl Credential {
         let mut wrongs = vec![];
         match HeaderName::from_bytes(self.header.as_bytes()) {
             Err(_) => {
-                let what = format!("{:?} is not a header's name", self.header);
+                // Not shown: somebody may have written the credential itself.
+                let what = "it is not a header's name";
                 wrongs.push(Wrong::at(&["credential", "header"], what, "Leave it out for `authorization`."));
             }
             Ok(name)

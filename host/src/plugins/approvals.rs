@@ -1,6 +1,8 @@
 //! What plugins' tools said, and what they asked for, when an operator agreed to them: kept at the first use, compared with
 //! every later version.
 //!
+//! Serving agrees, and an operator's command does; loading a plugin to look at it or to try it does not.
+//!
 //! One file, `approved.json`, in a directory of the state directory. Writers lock it and replace it whole; readers need
 //! no lock. A file that cannot be read approves nothing: what was agreed to is not known, so nothing new is trusted.
 
@@ -9,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::lock::{Lock, replace};
 use super::surface::{Surface, shortened};
@@ -19,10 +22,13 @@ use crate::model::{PluginId, Tool};
 const FILE: &str = "approved.json";
 
 /// The approvals of one state directory.
-#[derive(Clone, Debug)]
 pub struct Approvals {
     directory: PathBuf,
+    /// What was agreed to by being served, until somebody serves it in earnest. `None`: that is so.
+    pending: Mutex<Option<Vec<Agreement>>>,
 }
+
+type Agreement = Box<dyn FnOnce(&mut File) + Send>;
 
 /// What a version says, against what was approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +120,17 @@ struct File {
 impl Approvals {
     /// `directory` is made when something is first approved.
     pub fn open(directory: &Path) -> Approvals {
-        Approvals { directory: directory.to_owned() }
+        Approvals { directory: directory.to_owned(), pending: Mutex::new(Some(vec![])) }
+    }
+
+    /// From now on serving a version agrees to it, and so it does for what was let in before. A command that looks at
+    /// plugins, or tries one, leaves this out: nobody agreed to anything.
+    pub fn serve(&self) -> io::Result<()> {
+        let Some(pending) = self.pending().take() else { return Ok(()) };
+        if pending.is_empty() {
+            return Ok(());
+        }
+        self.change(|file| pending.into_iter().for_each(|agree| agree(file)))
     }
 
     /// The file that changes when something is approved, for whoever waits for it.
@@ -194,12 +210,12 @@ impl Approvals {
         })
     }
 
-    /// Agree to the version that waits, if it still is the one with this digest. `false`: it is not.
-    pub fn approve_waiting(&self, id: &PluginId, digest: &str) -> io::Result<bool> {
+    /// Agree to what waits, if that still is what was `shown`. `false`: it is not.
+    pub fn approve_waiting(&self, id: &PluginId, shown: &Waiting) -> io::Result<bool> {
         let mut agreed = false;
         self.change(|file| {
             let Some(entry) = file.plugins.get_mut(id.as_str()) else { return };
-            let Some(waiting) = entry.waiting.take_if(|waiting| waiting.digest == digest) else { return };
+            let Some(waiting) = entry.waiting.take_if(|waiting| waiting == shown) else { return };
             // What its tools say is looked at once it may be asked.
             match (waiting.says, waiting.asks) {
                 (Some(says), _) => {
@@ -240,10 +256,11 @@ impl Approvals {
     }
 
     fn record(&self, id: &PluginId, digest: &str, by: By, says: &Surface, asks: &Request) -> io::Result<()> {
-        self.change(|file| {
-            let entry = approved(by, digest, says, asks, file.plugins.get(id.as_str()));
-            file.plugins.insert(id.to_string(), entry);
-        })
+        let (id, digest, says, asks) = (id.to_string(), digest.to_owned(), says.clone(), asks.clone());
+        self.agree(Box::new(move |file| {
+            let entry = approved(by, &digest, &says, &asks, file.plugins.get(&id));
+            file.plugins.insert(id, entry);
+        }))
     }
 
     /// A version that says the same: it is the approved one from now on, with what is new in it.
@@ -254,12 +271,26 @@ impl Approvals {
         if self.of(id)?.as_ref().is_some_and(known) {
             return Ok(());
         }
-        self.change(|file| {
-            if let Some(entry) = file.plugins.get(id.as_str()) {
-                let entry = approved(entry.by, digest, says, asks, Some(entry));
-                file.plugins.insert(id.to_string(), entry);
+        let (id, digest, says, asks) = (id.to_string(), digest.to_owned(), says.clone(), asks.clone());
+        self.agree(Box::new(move |file| {
+            if let Some(entry) = file.plugins.get(&id) {
+                let entry = approved(entry.by, &digest, &says, &asks, Some(entry));
+                file.plugins.insert(id, entry);
             }
-        })
+        }))
+    }
+
+    /// What serving a version agrees to.
+    fn agree(&self, agreement: Agreement) -> io::Result<()> {
+        if let Some(pending) = self.pending().as_mut() {
+            pending.push(agreement);
+            return Ok(());
+        }
+        self.change(agreement)
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Option<Vec<Agreement>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait(&self, id: &PluginId, digest: &str, says: Option<&Surface>, asks: Option<&Request>) -> io::Result<()> {
@@ -329,6 +360,14 @@ mod tests {
             Bench(tempfile::tempdir().unwrap())
         }
         fn approvals(&self) -> Approvals {
+            let approvals = self.looking_on();
+            approvals.serve().unwrap();
+            approvals
+        }
+        fn waiting(&self) -> Waiting {
+            self.looking_on().of(&id()).unwrap().unwrap().waiting.unwrap()
+        }
+        fn looking_on(&self) -> Approvals {
             Approvals::open(&self.0.path().join("plugins"))
         }
         fn admit(&self, digest: &str, surface: &Surface) -> Result<(), Blocked> {
@@ -364,16 +403,37 @@ mod tests {
     }
 
     #[test]
+    fn only_who_serves_a_version_agrees_to_it() {
+        let bench = Bench::new();
+        let (policy, grants, id, asks) = (Policy::default(), Grants::default(), id(), Request::default());
+        let applicant = |digest| Applicant { id: &id, digest, grants: &grants, asks: &asks, kept: false };
+        // A look at it, and at a later one that says something else.
+        let looking_on = bench.looking_on();
+        assert_eq!(looking_on.admit(&policy, &applicant("a"), &says(&[("t", "Reads.")])), Ok(()));
+        assert!(bench.looking_on().of(&id).unwrap().is_none());
+        // Serving it is what counts, also afterwards.
+        looking_on.serve().unwrap();
+        assert_eq!(bench.looking_on().of(&id).unwrap().unwrap().digest, "a");
+        assert_eq!(looking_on.admit(&policy, &applicant("b"), &says(&[("t", "Reads.")])), Ok(()));
+        assert_eq!(bench.looking_on().of(&id).unwrap().unwrap().digest, "b");
+    }
+
+    #[test]
     fn what_waits_is_served_once_an_operator_agrees_to_exactly_that() {
         let bench = Bench::new();
         bench.admit("a", &says(&[("t", "Reads.")])).unwrap();
         bench.admit("b", &says(&[("t", "Deletes.")])).unwrap_err();
         let approvals = bench.approvals();
-        assert!(!approvals.approve_waiting(&id(), "another").unwrap(), "not what the operator has read");
-        assert!(approvals.approve_waiting(&id(), "b").unwrap());
+        let shown = bench.waiting();
+        let another = Waiting { digest: "another".into(), ..shown.clone() };
+        let other_words = Waiting { says: None, ..shown.clone() };
+        for not_read in [another, other_words] {
+            assert!(!approvals.approve_waiting(&id(), &not_read).unwrap(), "not what the operator has read");
+        }
+        assert!(approvals.approve_waiting(&id(), &shown).unwrap());
         assert_eq!(bench.admit("b", &says(&[("t", "Deletes.")])), Ok(()));
         assert!(bench.admit("a", &says(&[("t", "Reads.")])).is_err(), "now the old words are the change");
-        assert!(!approvals.approve_waiting(&PluginId::parse("nobody").unwrap(), "b").unwrap());
+        assert!(!approvals.approve_waiting(&PluginId::parse("nobody").unwrap(), &shown).unwrap());
     }
 
     #[test]
@@ -448,7 +508,10 @@ mod tests {
         assert_eq!(bench.asks("c", &Request::default(), &nothing, false), Ok(()));
         bench.asks("b", &more, &nothing, false).unwrap_err();
         let approvals = bench.approvals();
-        assert!(!approvals.approve_waiting(&id(), "c").unwrap() && approvals.approve_waiting(&id(), "b").unwrap());
+        let waiting = bench.waiting();
+        let other = Waiting { digest: "c".into(), ..waiting.clone() };
+        assert!(!approvals.approve_waiting(&id(), &other).unwrap());
+        assert!(approvals.approve_waiting(&id(), &waiting).unwrap());
         assert_eq!(bench.asks("b", &more, &nothing, false), Ok(()));
     }
 

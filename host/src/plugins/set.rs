@@ -137,6 +137,9 @@ impl PluginSet {
     pub async fn take_charge(self: &Arc<Self>, charge: Charge, stop: CancellationToken) -> bool {
         let mut state = self.state.lock().await;
         state.charge = Some(charge);
+        if let Err(error) = state.approvals.serve() {
+            tracing::error!(%error, file = %state.approvals.path().display(), "what was approved cannot be kept");
+        }
         let Some(directory) = state.directory.clone() else { return false };
         let ids: Vec<PluginId> = state.held.keys().cloned().collect();
         for id in ids {

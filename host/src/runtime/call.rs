@@ -5,7 +5,7 @@
 //! epoch: the future then sees the clock and the cancellation, and dropping it frees the instance.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
 use wasmtime::{Store, UpdateDeadline};
@@ -104,6 +104,11 @@ impl Plugin {
     pub async fn call<A: Ask>(self: &Arc<Self>, ask: A, call: PluginCall, laps: &mut Laps) -> Ended<A::Answer> {
         let (deadline, cancel) = (call.deadline, call.cancel.clone());
         if let Err(resting) = self.circuits().admit(call.caller.tenant(), Instant::now()) {
+            // Whoever calls again at once, though told when to, would have more of the processor than the guest had.
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = tokio::time::sleep(REFUSAL_HELD) => {}
+            }
             return Ended::before_it_ran(resting);
         }
         let admitted = tokio::select! {
@@ -252,6 +257,9 @@ const RESULT_SLACK: usize = 256 << 10;
 
 /// Longest error text of a guest that a caller sees.
 const MAX_ERROR_CHARS: usize = 1_000;
+/// How long a caller of a resting plugin waits for its refusal: a flood of them costs next to nothing, and nobody who heeds
+/// `retry_after_ms` notices.
+const REFUSAL_HELD: Duration = Duration::from_millis(20);
 
 /// Guest text for a caller: one line, no control characters, bounded.
 fn sentence(text: &str) -> String {

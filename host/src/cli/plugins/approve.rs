@@ -50,21 +50,27 @@ pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -
             out::text(&format!("\n{}\n", out::printable(&diff)))?;
         }
     }
-    let question = match waiting.says {
+    let question = match &waiting.says {
         Some(_) => "Serve these tools as they are described now?",
         None => "Serve it with what is granted, and no more?",
     };
     if !arguments.yes && !target::agrees(question)? {
         return Ok(ExitCode::from(out::NO));
     }
-    if !approvals.approve_waiting(&id, after)? {
-        bail!("another version of {id} has come meanwhile. Run the command again to see what it says.");
+    if !approvals.approve_waiting(&id, &waiting)? {
+        bail!("something else of {id} waits by now. Run the command again to see it.");
     }
     match output.json {
         true => out::json(&json!({
             "plugin": id, "approved": after, "instead_of": before, "diff": diff, "not_granted": lacks,
         }))?,
-        false => out::text(&format!("{id} is approved as it is now; a bridge that serves takes it over by itself."))?,
+        false if waiting.says.is_some() => {
+            out::text(&format!("{id} is approved as it is now; a bridge that serves takes it over by itself."))?;
+        }
+        false => out::text(&format!(
+            "{id} may serve with what is granted. A bridge takes it over by itself, unless its tools say something else than \
+             was approved: then it waits once more, and `plugins list` says so."
+        ))?,
     }
     Ok(ExitCode::SUCCESS)
 }

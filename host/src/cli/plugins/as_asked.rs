@@ -9,9 +9,9 @@ use super::target::{self, Target};
 use super::{grant, grant::Pair};
 use crate::app;
 use crate::cli::out::{self, OutputArgs, shell_word};
-use crate::config::{Grants, SecretPlace, SettingsArgs};
+use crate::config::{Grants, PluginsFile, SecretPlace, Secrets, SettingsArgs};
 use crate::model::PluginId;
-use crate::plugins::edit::{self, Grant, GrantUpstream, Revoke, RevokeUpstream};
+use crate::plugins::edit::{self, EditError, Grant, GrantUpstream, Revoke, RevokeUpstream};
 use crate::plugins::request::{Access, Request, Upstream};
 use crate::plugins::signatures;
 
@@ -43,10 +43,11 @@ pub fn run(
     output: OutputArgs,
 ) -> anyhow::Result<ExitCode> {
     let path = target::grants_path(settings)?;
-    let target = Target::find(settings, id.as_str())?;
+    let target = Target::named(settings, id)?;
     let asks = asks(&target)?;
     let lacks = asks.beyond(&Request::of(&target.grants));
     let changes = changes(id, &asks, &lacks, &target.grants, answers)?;
+    stays_within(id, &asks, &lacks, &target.grants)?;
     if !output.json {
         let lines = match lacks.is_empty() {
             true => "nothing that is not granted".into(),
@@ -58,6 +59,10 @@ pub fn run(
         return Ok(ExitCode::from(out::NO));
     }
     target::put(&path, dry_run, output, |before| {
+        // What was shown, and agreed to, was for the grants as they were.
+        if PluginsFile::parse(&path, before, Secrets::Named)?.grants(id.as_str()) != target.grants {
+            return Err(EditError::Overtaken(path.display().to_string()));
+        }
         let mut after = before.to_owned();
         for name in &changes.replaced {
             let upstream = Some(RevokeUpstream { name: name.clone(), ..RevokeUpstream::default() });
@@ -88,6 +93,25 @@ fn asks(target: &Target) -> anyhow::Result<Request> {
     }
 }
 
+/// Methods and paths of an upstream are granted each with each. Where more is granted than is asked for, adding to one of them
+/// would open what nobody asked for.
+fn stays_within(id: &PluginId, asks: &Request, lacks: &Request, granted: &Grants) -> anyhow::Result<()> {
+    let over = Request::of(granted).beyond(asks);
+    for (name, lacking) in lacks.upstreams.iter().filter(|(_, lacking)| lacking.url.is_none()) {
+        let Some(over) = over.upstreams.get(name) else { continue };
+        if (!lacking.methods.is_empty() && !over.paths.is_empty())
+            || (!lacking.paths.is_empty() && !over.methods.is_empty())
+        {
+            bail!(
+                "{id} is granted methods or paths of {name} that it does not ask for, and every method goes with every path: \
+                 granting the rest would open more than is asked for. Take back what it need not have (`plugins revoke`), or \
+                 grant it by hand (`plugins grant {id} --upstream {name} …`)."
+            );
+        }
+    }
+    Ok(())
+}
+
 /// From what is asked for and lacking to what is written. Errors name everything that the operator has yet to say.
 fn changes(
     id: &PluginId,
@@ -113,9 +137,9 @@ fn changes(
                 let called = secret.name.as_ref().map(|called| format!(" (its author calls it {called})"));
                 if found.is_none() {
                     open.push(format!(
-                        "where the secret for {name}{} is: --secret {}=env:NAME, file:PATH or keyring:NAME",
+                        "where the secret for {name}{} is: {}, file:PATH or keyring:NAME",
                         called.unwrap_or_default(),
-                        shell_word(name),
+                        option("secret", name, "env:NAME"),
                     ));
                 }
                 found
@@ -132,7 +156,7 @@ fn changes(
         let told = answers.directories.iter().find(|(guest, _)| guest == path).map(|(_, host)| host.clone());
         used += usize::from(told.is_some());
         match told.or(known) {
-            None => open.push(format!("which directory it sees as {path}: --directory {}=DIR", shell_word(path))),
+            None => open.push(format!("which directory it sees as {path}: {}", option("directory", path, "DIR"))),
             Some(host) => changes.grants.push(Grant {
                 directories: vec![(path.clone(), host)],
                 writable: *access == Access::ReadWrite,
@@ -152,7 +176,7 @@ fn changes(
     ] {
         for name in asked {
             match told.iter().find(|(told, _)| told == name) {
-                None => open.push(format!("the value of the {what} {name}: --{flag} {}=VALUE", shell_word(name))),
+                None => open.push(format!("the value of the {what} {name}: {}", option(flag, name, "VALUE"))),
                 Some(pair) => into.push(pair.clone()),
             }
         }
@@ -202,9 +226,15 @@ fn number((name, value): (&String, &u64)) -> (String, i64) {
 pub fn command(directory: &str, id: &PluginId, lacks: &Request) -> String {
     let mut words = vec![format!("{} --plugins {} plugins grant {id} --as-asked", app::NAME, shell_word(directory))];
     let secrets = lacks.upstreams.iter().filter(|(_, upstream)| upstream.secret.is_some());
-    words.extend(secrets.map(|(name, _)| format!("--secret {}=PLACE", shell_word(name))));
-    words.extend(lacks.directories.keys().map(|path| format!("--directory {}=DIR", shell_word(path))));
-    words.extend(lacks.config.iter().map(|name| format!("--set {}=VALUE", shell_word(name))));
-    words.extend(lacks.environment.iter().map(|name| format!("--environment {}=VALUE", shell_word(name))));
+    words.extend(secrets.map(|(name, _)| option("secret", name, "PLACE")));
+    words.extend(lacks.directories.keys().map(|path| option("directory", path, "DIR")));
+    words.extend(lacks.config.iter().map(|name| option("set", name, "VALUE")));
+    words.extend(lacks.environment.iter().map(|name| option("environment", name, "VALUE")));
     words.join(" ")
+}
+
+/// A name that begins like an option would be taken for one.
+fn option(flag: &str, name: &str, value: &str) -> String {
+    let between = if name.starts_with('-') { '=' } else { ' ' };
+    format!("--{flag}{between}{}={value}", shell_word(name))
 }

@@ -22,7 +22,9 @@ pub struct Arguments {
     #[arg(
         long,
         group = "service",
-        conflicts_with_all = ["header", "scheme", "writable", "import", "limit", "digest", "any_tool_name"]
+        conflicts_with_all = [
+            "methods", "path", "allow_private", "header", "scheme", "writable", "import", "limit", "digest", "any_tool_name"
+        ]
     )]
     as_asked: bool,
     /// Do not ask before granting what the component asks for.
@@ -97,7 +99,10 @@ pub fn run(settings: &SettingsArgs, arguments: &Arguments, output: OutputArgs) -
 /// The bridge may see what this shell does not: a hint, no refusal.
 pub(super) fn note_missing(place: &str) {
     if let Err(no) = SecretPlace::parse(place).and_then(|place| place.read()) {
-        eprintln!("note: {place}: {}. The bridge will not start until it finds the secret.", no.what);
+        eprintln!(
+            "note: {place}: {}. Until the bridge finds the secret it does not start, and one that runs takes none of the file over.",
+            no.what
+        );
     }
 }
 
@@ -136,7 +141,8 @@ fn asked(arguments: &Arguments) -> anyhow::Result<Grant> {
     };
     if format!("{asked:?}") == format!("{:?}", Grant::default()) {
         bail!(
-            "grant what? Name an --upstream, a --directory, an --import, a setting (--set), a --limit or a --digest."
+            "grant what? All that it asks for (--as-asked), an --upstream, a --directory, an --import, a setting (--set), a \
+             variable (--environment), a --limit, a --digest or --any-tool-name."
         );
     }
     Ok(asked)

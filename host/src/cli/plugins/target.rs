@@ -25,17 +25,22 @@ pub struct Target {
 }
 
 impl Target {
-    /// By file, else by name among the plugins of `--plugins` and the built-in ones.
+    /// By file, which has a slash or the ending .wasm, else by name among the plugins of `--plugins` and the built-in ones.
     pub fn find(settings: &SettingsArgs, name: &str) -> anyhow::Result<Target> {
-        let file = grants(settings)?;
         let as_file = Path::new(name);
-        if name.ends_with(".wasm") || as_file.is_file() {
+        if name.ends_with(".wasm") || name.contains('/') {
+            let file = grants(settings)?;
             let stem = as_file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('_', "-");
             let id = PluginId::parse(&stem)
                 .with_context(|| format!("{name} must be named with a-z, 0-9 and -, at most 63 characters"))?;
             return Self::at(id, as_file.to_owned(), &file);
         }
-        let wanted = plugin_id(name)?;
+        Self::named(settings, &plugin_id(name)?)
+    }
+
+    /// By name alone: no file of the current directory is taken for it.
+    pub fn named(settings: &SettingsArgs, wanted: &PluginId) -> anyhow::Result<Target> {
+        let file = grants(settings)?;
         let found = match &settings.plugins {
             Some(directory) => {
                 files::scan(directory).with_context(|| format!("--plugins: {} cannot be read", directory.display()))?
@@ -44,18 +49,18 @@ impl Target {
         };
         let found: Vec<(PluginId, PathBuf)> =
             found.into_iter().filter_map(|file| Some((file.id.ok()?, file.path))).collect();
-        if let Some((id, path)) = found.iter().find(|(id, _)| *id == wanted) {
+        if let Some((id, path)) = found.iter().find(|(id, _)| id == wanted) {
             return Self::at(id.clone(), path.clone(), &file);
         }
         if let Some(embedded) = Embedded::all().iter().find(|one| one.id == wanted.as_str()) {
             let skills = app::skills_directory(settings, &config::state_dir(settings)?);
             let grants = app::first_party(embedded.id, &skills);
-            return Ok(Target { id: wanted, path: None, wasm: embedded.wasm(), grants, policy: file.policy });
+            return Ok(Target { id: wanted.clone(), path: None, wasm: embedded.wasm(), grants, policy: file.policy });
         }
         let known: Vec<&str> =
             found.iter().map(|(id, _)| id.as_str()).chain(Embedded::all().iter().map(|one| one.id)).collect();
         bail!(
-            "there is no plugin {name}. There are {}. Name a file, or its directory with --plugins.",
+            "there is no plugin {wanted}. There are {}. Name a file, or its directory with --plugins.",
             known.join(", ")
         );
     }

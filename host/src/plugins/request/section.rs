@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::{Request, Secret, Upstream};
-use crate::config::{Credential, Limits, UpstreamGrant};
+use crate::config::{Credential, Limits, MAX_MEMORY_BYTES, MAX_TABLE_ELEMENTS, UpstreamGrant};
 use crate::model::is_hidden;
 use crate::plugins::sections::{Kind, PREAMBLE_BYTES, custom, sections};
 
@@ -19,6 +19,9 @@ pub const MAX_SECTION_BYTES: usize = 64 << 10;
 
 const VERSION: u64 = 1;
 const MAX_WORD_CHARS: usize = 128;
+/// Paths are compared each with each.
+const MAX_UPSTREAMS: usize = 64;
+const MAX_PATHS: usize = 64;
 /// Of what is wrong, as it is shown.
 const MAX_SHOWN_CHARS: usize = 300;
 
@@ -65,7 +68,7 @@ impl Request {
         }
         let Form { asks, .. } = serde_json::from_slice(data).map_err(wrong)?;
         asks.check().map_err(|why| BadRequest::Wrong(shown(&why)))?;
-        Ok(Some(asks))
+        Ok(Some(asks.without_defaults()))
     }
 
     /// The section, to be put behind the others of a component that has none (`without`).
@@ -80,18 +83,40 @@ impl Request {
 
     /// Could an operator grant it, and is it what it looks like?
     fn check(&self) -> Result<(), String> {
+        if self.upstreams.len() > MAX_UPSTREAMS {
+            return Err(format!("it asks for {} upstreams, over {MAX_UPSTREAMS}", self.upstreams.len()));
+        }
         for (name, upstream) in &self.upstreams {
             word("the name of an upstream", name)?;
             upstream.check().map_err(|why| format!("upstreams.{name}: {why}"))?;
         }
         for path in self.directories.keys() {
             let Some(inside) = path.strip_prefix('/') else { return Err(format!("{path:?} is not an absolute path")) };
-            inside.split('/').filter(|part| !part.is_empty()).try_for_each(|part| word("a part of a path", part))?;
+            // The root is a directory, too; every other one has one spelling.
+            inside.split('/').filter(|_| path != "/").try_for_each(|part| match part {
+                "." | ".." => Err(format!("{path:?} is not in its one spelling")),
+                part => word("a part of a path", part),
+            })?;
         }
         self.environment.iter().try_for_each(|name| word("the name of a variable", name))?;
         self.config.iter().try_for_each(|name| word("the name of a setting", name))?;
         let known = super::limits(&Limits::default());
-        sizes(&self.limits, |name| known.iter().any(|(known, _)| *known == name))
+        sizes(&self.limits, |name| known.iter().any(|(known, _)| *known == name))?;
+        let too_large = |name, most: usize| self.limits.get(name).is_some_and(|size| *size > most as u64);
+        if too_large("memory_bytes", MAX_MEMORY_BYTES) || too_large("table_elements", MAX_TABLE_ELEMENTS) {
+            return Err("it asks for more memory, or a larger table, than a place in the sandbox has".into());
+        }
+        Ok(())
+    }
+
+    /// What every plugin has anyway is nothing to ask for.
+    fn without_defaults(mut self) -> Request {
+        let usual = super::limits(&Limits::default());
+        self.limits.retain(|name, size| usual.iter().any(|(known, usual)| known == name && *size > *usual));
+        for upstream in self.upstreams.values_mut() {
+            upstream.limits.retain(|_, size| *size > super::DEFAULT_BODY_BYTES);
+        }
+        self
     }
 }
 
@@ -100,6 +125,12 @@ impl Upstream {
         let Some(url) = &self.url else { return Err("it has no url".into()) };
         if self.methods.is_empty() || self.paths.is_empty() {
             return Err("it has no methods or no paths, and so asks for nothing".into());
+        }
+        if self.paths.len() > MAX_PATHS {
+            return Err(format!(
+                "it has {} paths, over {MAX_PATHS}; a pattern such as /v1/** covers many",
+                self.paths.len()
+            ));
         }
         let credential = self.secret.as_ref().map(|Secret { name, header, scheme }| {
             [name, scheme].into_iter().flatten().try_for_each(|text| word("the name of a secret or a scheme", text))?;
@@ -211,6 +242,12 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_that_every_plugin_has_is_nothing_to_ask_for() {
+        let asks = with(r#"{"version":1,"asks":{"limits":{"fuel":1,"deadline_ms":3600000}}}"#);
+        assert_eq!(Request::read(&asks), Ok(Some(sample("limits = { deadline_ms = 3_600_000 }\n"))));
+    }
+
+    #[test]
     fn bytes_that_are_broken_stay_as_they_were() {
         for bytes in [&b""[..], b"\0as", b"\0asm\x0d\0\x01\0\x07\x03\x01"] {
             assert_eq!(without(bytes), bytes);
@@ -225,6 +262,12 @@ mod tests {
             )
         };
         let asks = |asks: &str| format!(r#"{{"version":1,"asks":{asks}}}"#);
+        let many = |upstreams: usize, paths: usize| {
+            let paths: Vec<String> = (0..paths).map(|n| format!("/{n}")).collect();
+            let one = serde_json::json!({ "url": "https://a.example", "methods": ["GET"], "paths": paths });
+            let all: BTreeMap<String, _> = (0..upstreams).map(|n| (format!("u{n}"), one.clone())).collect();
+            asks(&serde_json::json!({ "upstreams": all }).to_string())
+        };
         for (text, says) in [
             ("".to_owned(), "EOF"),
             ("{".repeat(40_000), "cannot be used"),
@@ -239,7 +282,13 @@ mod tests {
             (asks("{\"environment\":[\"A=B\"]}"), "name of a variable"),
             (asks("{\"directories\":{\"data\":\"read\"}}"), "not an absolute path"),
             (asks("{\"directories\":{\"/da\\nta\":\"read\"}}"), "part of a path"),
+            (asks("{\"directories\":{\"/..\":\"read\"}}"), "one spelling"),
+            (asks("{\"directories\":{\"/a/./b\":\"read\"}}"), "one spelling"),
+            (asks("{\"directories\":{\"//a//\":\"read\"}}"), "part of a path"),
             (asks("{\"limits\":{\"fules\":1}}"), "no limit"),
+            (asks("{\"limits\":{\"memory_bytes\":9000000000000000000}}"), "than a place in the sandbox has"),
+            (many(65, 1), "asks for 65 upstreams, over 64"),
+            (many(1, 65), "has 65 paths, over 64"),
             (asks("{\"limits\":{\"fuel\":18446744073709551615}}"), "no limit"),
             (asks(r#"{"upstreams":{"a":{"methods":["GET"],"paths":["/x"]}}}"#), "no url"),
             (asks(r#"{"upstreams":{"a":{"url":"https://a.example","paths":["/x"]}}}"#), "asks for nothing"),

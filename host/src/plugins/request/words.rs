@@ -5,6 +5,7 @@ use crate::plugins::edit::Import;
 
 /// In one line of a log or of a reason.
 const MAX_ITEMS: usize = 40;
+const MAX_ITEM_CHARS: usize = 200;
 
 impl Request {
     /// Nothing is an empty list.
@@ -33,7 +34,11 @@ impl Request {
             lines.truncate(MAX_ITEMS);
             lines.push(format!("and {more} more, which `plugins inspect` shows"));
         }
-        lines.join("; ")
+        let short = |line: &String| match line.char_indices().nth(MAX_ITEM_CHARS) {
+            Some((end, _)) => format!("{}…", &line[..end]),
+            None => line.clone(),
+        };
+        lines.iter().map(short).collect::<Vec<_>>().join("; ")
     }
 }
 
