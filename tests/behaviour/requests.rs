@@ -99,6 +99,17 @@ async fn a_version_that_asks_for_one_more_host_waits_until_that_is_granted(setup
     assert_eq!(label.json()["asks_not_granted"]["upstreams"].as_object().unwrap().len(), 1);
     let listed = shell.text(&["plugins", "list", &flag]);
     assert!(listed.contains("is quarantined (asks_more): it asks for more"), "{listed}");
+    // and looking at it with other grants is nobody's consent
+    let agreed = || fs::read(setup.state_dir().join("plugins/approved.json")).unwrap();
+    let before = agreed();
+    let other = setup.home().join("other.toml");
+    let maps = "[plugins.notes.upstreams.maps]\nurl = \"https://maps.example.com\"\npaths = [\"/v1/**\"]\n";
+    fs::write(&other, format!("{GRANTED}{maps}")).unwrap();
+    let others = format!("--plugins-file={}", other.display());
+    for command in ["plugins", "tools"] {
+        shell.text(&[command, "list", &flag, &others]);
+        assert_eq!(agreed(), before, "{command} list");
+    }
     // and nobody grants it by the way
     let ask = ["plugins", "grant", "notes", "--as-asked", &flag];
     let nobody = shell.run(&ask);
