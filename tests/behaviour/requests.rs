@@ -6,6 +6,7 @@ use bridge_tests::shell::{Ran, Shell};
 use bridge_tests::{Bridge, Setup, on_both_transports};
 use serde_json::{Value, json};
 use std::fs;
+use wasm_encoder::{CustomSection, Section};
 
 use crate::authors::Author;
 use crate::hot_swap::{answers, component, grant, plugins, put, serving, version};
@@ -16,23 +17,13 @@ on_both_transports! {
 
 /// The component, with this in the section that `plugin build` writes.
 fn saying(wasm: &[u8], text: &str) -> Vec<u8> {
-    let name = b"cyberos:grants";
-    let body = [&leb(name.len())[..], name, text.as_bytes()].concat();
-    [wasm, &[0], &leb(body.len()), &body].concat()
+    let mut bytes = wasm.to_vec();
+    CustomSection { name: "cyberos:grants".into(), data: text.as_bytes().into() }.append_to(&mut bytes);
+    bytes
 }
 
 fn asking(wasm: &[u8], asks: &Value) -> Vec<u8> {
     saying(wasm, &json!({ "version": 1, "asks": asks }).to_string())
-}
-
-fn leb(mut left: usize) -> Vec<u8> {
-    let mut bytes = vec![];
-    while left > 0x7f {
-        bytes.push((left & 0x7f) as u8 | 0x80);
-        left >>= 7;
-    }
-    bytes.push(left as u8);
-    bytes
 }
 
 fn upstream(url: &str) -> Value {
